@@ -1,0 +1,62 @@
+# Every target sets up what it needs in .venv the first time, and again only
+# when pyproject.toml or constraints.txt has changed.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/installed ## Show the two worked examples in the terminal
+	@for example in person_film maternal_grandfather; do \
+		echo "== examples/$$example.py"; \
+		$(BIN)/python examples/$$example.py || exit; \
+	done
+
+test: lint ## Check style, types and imports, then run every test and doctest
+	@echo "== Running the tests and the doctests"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
+	@for room in graph sheaf; do \
+		percent=$$($(BIN)/coverage report --format=total --include="src/knowledge_sheaves/$$room/*"); \
+		echo "$$room/ is covered to $$percent %"; \
+		test "$$percent" -ge 95 || { echo "at least 95 % of $$room/ must be covered"; exit 1; }; \
+	done
+
+lint: .venv/installed ## Check style, types and the direction of imports
+	@echo "== Checking the style (ruff), the types (mypy) and the imports (import-linter)"
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-color
+
+bench: .venv/installed ## Measure speed and memory
+	@for script in bench/*.py; do \
+		echo "== $$script"; \
+		$(BIN)/python $$script || exit; \
+	done
+
+docs: .venv/docs ## Build the documentation into site/
+	@echo "== Building the documentation"
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+clean: ## Remove what the other targets made
+	rm -rf .venv site build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		.import_linter_cache src/*.egg-info
+	find src tests examples bench -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	@echo "== Setting up .venv (only the first time, and when the dependencies change)"
+	@$(PYTHON) -m venv .venv
+	@echo "== Installing knowledge-sheaves and the packages it needs"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/docs: .venv/installed
+	@echo "== Installing what the documentation needs"
+	@$(PIP) --editable '.[docs]'
+	@touch $@

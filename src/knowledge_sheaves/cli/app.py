@@ -1,0 +1,83 @@
+"""The command `sheaves`: its commands, and what a user sees when one of them fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from knowledge_sheaves import __version__
+from knowledge_sheaves.cli.schema import schema
+from knowledge_sheaves.errors import SheafError
+
+# Commands import what they need when they run: `sheaves --help` must not wait for torch.
+app = typer.Typer(
+    name="sheaves",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(schema)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sheaves {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _sheaves(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the whole traceback of an error.")
+    ] = False,
+) -> None:
+    """Knowledge graphs as knowledge sheaves: embed them, then ask for what they leave out."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command `sheaves` and exit."""
+    run(app, sys.argv[1:] if arguments is None else arguments)
+
+
+def run(commands: typer.Typer, arguments: Sequence[str]) -> NoReturn:
+    """Run one of the commands; an error becomes a sentence on stderr and an exit code."""
+    # A user who is told to add --debug adds it at the end of the line, not before the command.
+    debug = "--debug" in arguments
+    try:
+        try:
+            commands([word for word in arguments if word != "--debug"], prog_name="sheaves")
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has left (`sheaves … | head`); Python's own last flush must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except SheafError as error:
+        _fail(str(error), error.exit_code, debug)
+    except Exception as error:
+        _fail(
+            f"this is a bug, please report it ({type(error).__name__}: {error}); "
+            "run the command again with --debug to see where it happened.",
+            1,
+            debug,
+        )
+    sys.exit(0)
+
+
+def _fail(sentence: str, exit_code: int, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    print(f"sheaves: {sentence}", file=sys.stderr)
+    sys.exit(exit_code)
