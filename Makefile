@@ -32,7 +32,7 @@ lint: .venv/installed ## Check style, types and the direction of imports
 	@$(BIN)/ruff check --quiet --output-format=concise
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-color
+	@$(BIN)/lint-imports --no-logo
 
 bench: .venv/installed ## Measure speed and memory
 	@for script in bench/*.py; do \

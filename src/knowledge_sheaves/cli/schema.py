@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="A schema in YAML or JSON.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A schema in YAML or JSON.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Check a schema file and show its entity types and relations.
@@ -39,18 +40,8 @@ def schema(
 
 def _describe(loaded: Schema) -> dict[str, list[dict[str, Any]]]:
     return {
-        "types": [{"name": kind.name, "dim": kind.dim} for kind in loaded.types],
-        "relations": [
-            {
-                "name": relation.name,
-                "head": relation.head,
-                "tail": relation.tail,
-                "dim": relation.dim,
-                "symmetric": relation.symmetric,
-                "functional": relation.functional,
-            }
-            for relation in loaded.relations
-        ],
+        "types": [asdict(kind) for kind in loaded.types],
+        "relations": [asdict(relation) for relation in loaded.relations],
     }
 
 

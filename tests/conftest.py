@@ -1,0 +1,22 @@
+"""What all tests share: the data beside the project, and how hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+# The first call into torch is slow, and so is a busy machine: no deadline for a single example.
+hypothesis.settings.register_profile("knowledge_sheaves", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("knowledge_sheaves")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public data sets that KNOWLEDGE_SHEAVES_DATA names."""
+    folder = os.environ.get("KNOWLEDGE_SHEAVES_DATA")
+    if not folder:
+        pytest.skip("KNOWLEDGE_SHEAVES_DATA is not set: the shared data are not here")
+    return Path(folder)
