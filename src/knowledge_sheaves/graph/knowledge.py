@@ -1,0 +1,254 @@
+"""Knowledge graphs: typed entities and the triples that are known between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import (
+    Columns,
+    IntArray,
+    as_triples,
+    check_ids,
+    columns_of,
+    flat_ids,
+    id_array,
+    offsets_of,
+    sort_columns,
+)
+from knowledge_sheaves.graph.lookups import Lookups
+from knowledge_sheaves.graph.multigraph import GraphMorphism, Multigraph
+from knowledge_sheaves.graph.rows import Row, find_edges, pair_counts, refuse, transpose
+from knowledge_sheaves.graph.schema import Schema
+from knowledge_sheaves.graph.type_rules import SubclassOf, TypesOf, choose_types, fit_types
+from knowledge_sheaves.graph.vocabulary import Vocabulary
+
+
+class KnowledgeGraph(Lookups):
+    """Entities with a type each and triples (head, relation, tail) that respect a schema.
+
+    ``triples`` is an (n, 3) array of head, edge of the schema, and tail, sorted and without
+    repeats; ``duplicates`` says how many repeats were dropped. Ids follow first appearance.
+    Where a relation is asked for, give an edge of the schema, or the user's name for the union
+    of its parts.
+
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Julia", "likes", "Fargo"), ("Julia", "likes", "Primer")])
+    >>> graph.entities.names(graph.tails(graph.entities.id("Julia"), "likes"))
+    ['Fargo', 'Primer']
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        entities: Vocabulary,
+        entity_types: npt.ArrayLike,
+        heads: npt.ArrayLike,
+        relations: npt.ArrayLike,
+        tails: npt.ArrayLike,
+        *,
+        labels: Mapping[int, str] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.entities = entities
+        self.labels = None if labels is None else dict(labels)
+        self.entity_types = id_array(entity_types, len(schema.types), "Entity types")
+        if len(self.entity_types) != len(entities):
+            raise InputError(
+                f"Every entity has one type, but there are {len(entities)} entities and "
+                f"{len(self.entity_types)} types."
+            )
+        columns = (
+            flat_ids(heads, "Heads"),
+            flat_ids(relations, "Relations"),
+            flat_ids(tails, "Tails"),
+        )
+        self._check(columns)
+        sizes = (self.num_entities, self.num_relations, self.num_entities)
+        self.triples = sort_columns(columns, sizes, self.id_dtype)
+        self.duplicates: int = len(columns[0]) - len(self.triples)
+
+    @classmethod
+    def from_triples(
+        cls,
+        rows: Iterable[Row],
+        *,
+        types: TypesOf | None = None,
+        schema: Schema | None = None,
+        strict: bool = False,
+        min_type_count: int = 1,
+        min_pair_count: int = 1,
+        subclass_of: SubclassOf | None = None,
+        entities: Iterable[str] | None = None,
+        type_choice: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> KnowledgeGraph:
+        """Build a graph from names, in the given schema or in one read off the triples.
+
+        ``entities`` fixes the order of ids and adds entities without triples. ``types`` may give
+        an entity one type, several or none (`type_rules` chooses; the minimum counts serve for a
+        schema that is read off), and may speak of entities that are not in the graph.
+
+        >>> graph = KnowledgeGraph.from_triples(
+        ...     [("Julia", "likes", "Fargo")], types={"Julia": "Person", "Fargo": "Film"})
+        >>> graph.schema.relations[0].tail
+        'Film'
+        """
+        heads, relations, tails = transpose(rows)
+        ends = chain.from_iterable(zip(heads, tails, strict=True))
+        known = Vocabulary(dict.fromkeys(chain(Vocabulary(entities or ()), ends)))
+        names = list(known)
+        if schema is None:
+            chosen = choose_types(
+                names, types, subclass_of=subclass_of, choice=type_choice, min_count=min_type_count
+            )
+            kinds = Vocabulary(dict.fromkeys(chosen), kind="type")
+        else:
+            chosen = fit_types(names, schema, types, subclass_of=subclass_of, choice=type_choice)
+            kinds = schema.type_names
+        entity_types = kinds.ids(chosen)
+        head_ids, tail_ids = known.ids(heads), known.ids(tails)
+        if schema is None:
+            counts = pair_counts(relations, kinds, entity_types[head_ids], entity_types[tail_ids])
+            schema = Schema.from_pair_counts(
+                counts,
+                types=list(kinds) or Schema.single(()).type_names,
+                min_pair_count=min_pair_count,
+                strict=strict,
+            )
+        edges = find_edges(schema, known, entity_types, relations, head_ids, tail_ids)
+        by_id = {known.id(name): text for name, text in (labels or {}).items() if name in known}
+        return cls(
+            *(schema, known, entity_types, head_ids, edges, tail_ids),
+            labels=None if labels is None else by_id,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        heads: npt.ArrayLike,
+        relations: npt.ArrayLike,
+        tails: npt.ArrayLike,
+        *,
+        schema: Schema,
+        entity_types: npt.ArrayLike | None = None,
+        names: Iterable[str] | None = None,
+        num_entities: int | None = None,
+    ) -> KnowledgeGraph:
+        """Build a graph from ids; relations are edges of the schema.
+
+        Without names, entities are called by their ids; without types, all have the first one.
+
+        >>> graph = KnowledgeGraph.from_arrays([0, 0], [0, 0], [1, 2], schema=Schema.single("r"))
+        >>> graph.num_entities, graph.entities[2]
+        (3, '2')
+        """
+        if names is not None:
+            entities = Vocabulary(names)
+        else:
+            if num_entities is None and entity_types is not None:
+                num_entities = len(np.asarray(entity_types))
+            elif num_entities is None:
+                num_entities = 1 + max(int(np.max(ends, initial=-1)) for ends in (heads, tails))
+            entities = Vocabulary.implicit(num_entities)
+        kinds = np.zeros(len(entities), np.int64) if entity_types is None else entity_types
+        return cls(schema, entities, kinds, heads, relations, tails)
+
+    def with_triples(self, triples: Iterable[Row] | IntArray) -> KnowledgeGraph:
+        """Return the graph with other triples over the same entities and schema, say a split.
+
+        >>> train = KnowledgeGraph.from_triples([("a", "r", "b")], entities="abc")
+        >>> train.with_triples([("c", "r", "a")]).triples.tolist()
+        [[2, 0, 0]]
+        """
+        if isinstance(triples, np.ndarray) and triples.dtype.kind in "iu":
+            columns = columns_of(as_triples(triples))
+        else:
+            columns = columns_of(self.encode(triples))
+        return KnowledgeGraph(
+            self.schema, self.entities, self.entity_types, *columns, labels=self.labels
+        )
+
+    @property
+    def num_triples(self) -> int:
+        """How many distinct triples are known."""
+        return len(self.triples)
+
+    @cached_property
+    def graph(self) -> Multigraph:
+        """The multigraph of entities and triples."""
+        return Multigraph(self.num_entities, self.triples[:, 0], self.triples[:, 2])
+
+    @cached_property
+    def typing(self) -> GraphMorphism:
+        """The morphism to the schema that sends entities to types and triples to relations."""
+        return GraphMorphism(self.graph, self.schema.graph, self.entity_types, self.triples[:, 1])
+
+    @cached_property
+    def by_type(self) -> tuple[IntArray, IntArray]:
+        """All entities ordered by type, and where each type starts in that order."""
+        order = np.argsort(self.entity_types, kind="stable")
+        counts = np.bincount(self.entity_types, minlength=len(self.schema.types))
+        return order, offsets_of(counts)
+
+    def entities_of_type(self, type: int | str) -> IntArray:
+        """Return the sorted ids of the entities of a type.
+
+        >>> KnowledgeGraph.from_triples([("a", "r", "b")]).entities_of_type("entity").tolist()
+        [0, 1]
+        """
+        place = self.schema.type_id(type) if isinstance(type, str) else int(type)
+        check_ids(np.array([place]), len(self.schema.types), "Type")
+        order, offsets = self.by_type
+        return order[offsets[place] : offsets[place + 1]]
+
+    def encode(self, rows: Iterable[Row]) -> IntArray:
+        """Return the ids of triples given by names, row by row.
+
+        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+        >>> graph.encode([("b", "r", "a")]).tolist()
+        [[1, 0, 0]]
+        """
+        heads, relations, tails = transpose(rows)
+        ends = self.entities.ids(heads), self.entities.ids(tails)
+        edges = find_edges(self.schema, self.entities, self.entity_types, relations, *ends)
+        return np.stack((ends[0], edges, ends[1]), axis=1).astype(self.id_dtype)
+
+    def decode(self, triples: npt.ArrayLike) -> list[tuple[str, str, str]]:
+        """Return triples of ids by names; relations by those that users know.
+
+        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+        >>> graph.decode(graph.triples)
+        [('a', 'r', 'b')]
+        """
+        heads, edges, tails = columns_of(as_triples(triples))
+        check_ids(edges, self.num_relations, "Relations")
+        relations = [self.schema.relations[edge].name for edge in edges.tolist()]
+        named = self.entities.names(heads), relations, self.entities.names(tails)
+        return list(zip(*named, strict=True))
+
+    def _check(self, columns: Columns) -> None:
+        self._check_ranges(columns)
+        heads, edges, tails = columns
+        if len(self.schema.types) < 2:
+            return
+        graph = self.schema.graph
+        wrong = self.entity_types[heads] != graph.heads[edges]
+        wrong |= self.entity_types[tails] != graph.tails[edges]
+        if wrong.any():
+
+            def name(row: int) -> str:
+                return self.schema.relations[int(edges[row])].name
+
+            refuse(self.schema, self.entities, self.entity_types, wrong, name, heads, tails)
+
+    def __repr__(self) -> str:
+        return (
+            f"KnowledgeGraph({self.num_entities} entities of {len(self.schema.types)} types, "
+            f"{self.num_triples} triples of {len(self.schema.relation_names)} relations)"
+        )

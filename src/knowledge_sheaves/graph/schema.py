@@ -1,0 +1,296 @@
+"""Schemas: entity types as vertices, relations as edges between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import IntArray
+from knowledge_sheaves.graph.multigraph import Multigraph
+from knowledge_sheaves.graph.vocabulary import Vocabulary
+
+DEFAULT_TYPE = "entity"
+
+
+@dataclass(frozen=True)
+class EntityType:
+    """A type of entities; ``dim`` is the stalk dimension wanted, None leaves it to the model.
+
+    >>> EntityType("Person", dim=3)
+    EntityType(name='Person', dim=3)
+    """
+
+    name: str
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_fields(self, names=("name",), flags=())
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One edge of a schema: a relation between a head type and a tail type.
+
+    A relation of the user that is seen between several type pairs is several edges with one name.
+    The parts marked ``shared`` use one pair of restriction maps together (parameter tying), so
+    rare pairs need no maps of their own. ``symmetric`` ties the tail map to the head map;
+    ``functional`` says that a head has at most one tail; ``dim`` is the dimension of the edge
+    stalk, smaller than those of its types for a compressive relation.
+
+    >>> Relation("favorite movie", "Person", "Film", functional=True).head
+    'Person'
+    """
+
+    name: str
+    head: str
+    tail: str
+    shared: bool = False
+    symmetric: bool = False
+    functional: bool = False
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_fields(
+            self, names=("name", "head", "tail"), flags=("shared", "symmetric", "functional")
+        )
+        if self.symmetric and self.head != self.tail:
+            raise InputError(
+                f"The relation {self.name!r} is marked symmetric but goes from {self.head!r} to "
+                f"{self.tail!r}; a symmetric relation has one type at both ends."
+            )
+
+
+def _check_fields(value: EntityType | Relation, names: Iterable[str], flags: Iterable[str]) -> None:
+    for name in names:
+        given = getattr(value, name)
+        if not isinstance(given, str) or not given:
+            raise InputError(
+                f"The {name} {given!r} must be a name; write it in quotes if it looks like "
+                "a number, a date or a yes/no."
+            )
+    for name in flags:
+        if not isinstance(getattr(value, name), bool):
+            raise InputError(f"{name} must be true or false, not {getattr(value, name)!r}.")
+    dim = value.dim
+    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
+        raise InputError(f"The dim of {value.name!r} must be a positive whole number, not {dim!r}.")
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """The types and relations that a knowledge graph may use: a directed multigraph.
+
+    >>> schema = Schema(["Person", "Film"], [Relation("favorite movie", "Person", "Film")])
+    >>> schema.graph.num_vertices, schema.graph.num_edges
+    (2, 1)
+    """
+
+    types: tuple[EntityType, ...]
+    relations: tuple[Relation, ...]
+
+    def __init__(self, types: Sequence[EntityType | str], relations: Sequence[Relation]) -> None:
+        kinds = tuple(kind if isinstance(kind, EntityType) else EntityType(kind) for kind in types)
+        object.__setattr__(self, "types", kinds)
+        object.__setattr__(self, "relations", tuple(relations))
+        seen: set[tuple[str, str, str]] = set()
+        for relation in self.relations:
+            for kind_name in (relation.head, relation.tail):
+                if kind_name not in self._type_names:
+                    raise InputError(
+                        f"Relation {relation.name!r}: {self._type_names.unknown(kind_name)}"
+                    )
+            key = (relation.name, relation.head, relation.tail)
+            if key in seen:
+                raise InputError(
+                    f"The relation {relation.name!r} from {relation.head!r} to {relation.tail!r} "
+                    "is given twice; drop one."
+                )
+            seen.add(key)
+
+    @cached_property
+    def _type_names(self) -> Vocabulary:
+        return Vocabulary([kind.name for kind in self.types], kind="type")
+
+    @cached_property
+    def _relation_names(self) -> Vocabulary:
+        return Vocabulary(dict.fromkeys(r.name for r in self.relations), kind="relation")
+
+    @property
+    def type_names(self) -> Vocabulary:
+        """The names of the types, in order."""
+        return self._type_names
+
+    @property
+    def relation_names(self) -> tuple[str, ...]:
+        """The distinct names that users know, in order of first appearance."""
+        return tuple(self._relation_names)
+
+    @cached_property
+    def graph(self) -> Multigraph:
+        """The multigraph with types as vertices and relations as edges."""
+        heads = [self._type_names.id(relation.head) for relation in self.relations]
+        tails = [self._type_names.id(relation.tail) for relation in self.relations]
+        return Multigraph(len(self.types), np.array(heads, int), np.array(tails, int))
+
+    def type_id(self, name: str) -> int:
+        """Return the vertex of a type.
+
+        >>> Schema(["Person", "Film"], []).type_id("Film")
+        1
+        """
+        return self._type_names.id(name)
+
+    @cached_property
+    def _edge_names(self) -> IntArray:
+        return self._relation_names.ids([relation.name for relation in self.relations])
+
+    def edges(self, name: str) -> IntArray:
+        """Return the edges that are parts of the relation with this name.
+
+        >>> Schema.single(["likes", "knows"]).edges("knows").tolist()
+        [1]
+        """
+        return np.flatnonzero(self._edge_names == self._relation_names.id(name))
+
+    def find_edges(self, names: Sequence[str], heads: IntArray, tails: IntArray) -> IntArray:
+        """Return the edge for each (relation name, head type, tail type); -1 where none fits.
+
+        >>> Schema.single(["likes"]).find_edges(["likes"], np.array([0]), np.array([0])).tolist()
+        [0]
+        """
+        wanted = self._relation_names.ids(names)
+        width = max(len(self.types), 1)
+
+        def keys(relations: IntArray, ends: tuple[IntArray, IntArray]) -> IntArray:
+            return (relations * width + ends[0]) * width + ends[1]
+
+        mine = keys(self._edge_names, (self.graph.heads, self.graph.tails))
+        order = np.argsort(mine)
+        asked = keys(wanted, (heads, tails))
+        if not len(mine):
+            return np.full(len(asked), -1)
+        place = np.minimum(np.searchsorted(mine, asked, sorter=order), len(mine) - 1)
+        found = order[place]
+        return np.where(mine[found] == asked, found, -1)
+
+    @classmethod
+    def single(cls, relation_names: Iterable[str], type: str = DEFAULT_TYPE) -> Schema:
+        """Return the schema with one type, the paper's default.
+
+        >>> Schema.single(["likes"]).relations
+        (Relation(name='likes', head='entity', tail='entity', shared=False, symmetric=False, \
+functional=False, dim=None),)
+        """
+        return cls([type], [Relation(name, type, type) for name in relation_names])
+
+    @classmethod
+    def from_typed_triples(
+        cls,
+        rows: Iterable[tuple[str, str, str]],
+        *,
+        types: Iterable[str] = (),
+        min_pair_count: int = 1,
+        strict: bool = False,
+    ) -> Schema:
+        """Infer the schema from (head type, relation, tail type) of each triple.
+
+        A relation is split into one edge per type pair: a knowledge graph needs an edge for each
+        to map to. So pairs seen fewer than ``min_pair_count`` times *merge* by being marked
+        ``shared``: their edges stay, and have one pair of restriction maps together. With
+        ``strict`` a relation between several pairs is an error instead.
+
+        >>> rows = [("Person", "likes", "Film"), ("Person", "likes", "Person")]
+        >>> [(r.name, r.tail) for r in Schema.from_typed_triples(rows).relations]
+        [('likes', 'Film'), ('likes', 'Person')]
+        """
+        return cls.from_pair_counts(
+            Counter(rows), types=types, min_pair_count=min_pair_count, strict=strict
+        )
+
+    @classmethod
+    def from_pair_counts(
+        cls,
+        counts: Mapping[tuple[str, str, str], int],
+        *,
+        types: Iterable[str] = (),
+        min_pair_count: int = 1,
+        strict: bool = False,
+    ) -> Schema:
+        """Do the same from how often each (head type, relation, tail type) occurs.
+
+        >>> Schema.from_pair_counts({("Person", "likes", "Film"): 7}).relation_names
+        ('likes',)
+        """
+        parts: dict[str, list[tuple[str, str, int]]] = {}
+        for (head, name, tail), count in counts.items():
+            parts.setdefault(name, []).append((head, tail, count))
+        if strict:
+            _refuse_split_relations(parts)
+        relations = [
+            Relation(name, head, tail, shared=count < min_pair_count)
+            for name, pairs in parts.items()
+            for head, tail, count in pairs
+        ]
+        used = (end for relation in relations for end in (relation.head, relation.tail))
+        return cls(list(dict.fromkeys([*types, *used])), relations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and dicts, as in the schema file.
+
+        >>> Schema(["Person", EntityType("Film", 2)], []).to_dict()
+        {'types': ['Person', {'name': 'Film', 'dim': 2}], 'relations': []}
+        """
+        return {
+            "types": [kind.name if kind.dim is None else _to_dict(kind) for kind in self.types],
+            "relations": [_to_dict(relation) for relation in self.relations],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """Read what `to_dict` writes.
+
+        >>> Schema.from_dict({"types": ["Film"], "relations": []}).types
+        (EntityType(name='Film', dim=None),)
+        """
+        # Files know schemas; the import waits until here so that schemas need not know files.
+        from knowledge_sheaves.graph.schema_file import parse_schema
+
+        return parse_schema(data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file, YAML or JSON by its extension; its form is in `schema_file`."""
+        from knowledge_sheaves.graph.schema_file import load_schema
+
+        return load_schema(Path(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write a schema file, YAML or JSON by its extension."""
+        from knowledge_sheaves.graph.schema_file import save_schema
+
+        save_schema(self, Path(path))
+
+
+def _refuse_split_relations(parts: Mapping[str, Sequence[tuple[str, str, int]]]) -> None:
+    split = {name: pairs for name, pairs in parts.items() if len(pairs) > 1}
+    if split:
+        listed = "; ".join(
+            f"{name!r}: " + ", ".join(f"{head} to {tail} ({count})" for head, tail, count in pairs)
+            for name, pairs in split.items()
+        )
+        raise InputError(
+            f"Strict schema: {len(split)} of {len(parts)} relations are seen between several type "
+            f"pairs (with counts): {listed}."
+        )
+
+
+def _to_dict(value: EntityType | Relation) -> dict[str, Any]:
+    everything = ((field, getattr(value, field.name)) for field in fields(value))
+    return {field.name: given for field, given in everything if given != field.default}
