@@ -37,10 +37,14 @@ def failing(error: BaseException) -> typer.Typer:
 
 @pytest.mark.parametrize(
     ("error", "exit_code"),
-    [(InputError("row 3 has no tail."), 2), (SheafError("the disk is full."), 1)],
+    [
+        (InputError("row 3 has no tail."), 2),
+        (SheafError("the system has no solution."), 1),
+        (OSError(errno.ENOSPC, "No space left on device", "model/"), 1),
+    ],
 )
-def test_an_error_of_ours_is_one_sentence(
-    error: SheafError, exit_code: int, capsys: pytest.CaptureFixture[str]
+def test_an_error_is_one_sentence(
+    error: Exception, exit_code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
         run(failing(error), ["fail"])
@@ -118,9 +122,10 @@ def open_once_read(pipe: Path, reader: subprocess.Popen[str]) -> int:
     pytest.fail("the command ended before it read the file")
 
 
-def test_a_reader_that_leaves_is_no_error(schema_file: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_leaves_is_no_error(options: list[str], schema_file: Path) -> None:
     command = subprocess.Popen(
-        [*SHEAVES, "schema", schema_file, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*SHEAVES, "schema", schema_file, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert command.stdout is not None
     assert command.stderr is not None

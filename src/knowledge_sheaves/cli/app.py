@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -46,26 +45,23 @@ def _sheaves(
     """Knowledge graphs as knowledge sheaves: embed them, then ask for what they leave out."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command `sheaves` and exit."""
     run(app, sys.argv[1:] if arguments is None else arguments)
 
 
-def run(commands: typer.Typer, arguments: Sequence[str]) -> NoReturn:
+def run(commands: typer.Typer, arguments: Sequence[str]) -> None:
     """Run one of the commands; an error becomes a sentence on stderr and an exit code."""
     # A user who is told to add --debug adds it at the end of the line, not before the command.
     debug = "--debug" in arguments
     try:
-        try:
-            commands([word for word in arguments if word != "--debug"], prog_name="sheaves")
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has left (`sheaves … | head`); Python's own last flush must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        # Typer exits by itself: with 0, with 2 for a wrong option, with 130 after Ctrl-C.
+        commands([word for word in arguments if word != "--debug"], prog_name="sheaves")
     except SheafError as error:
         _fail(str(error), error.exit_code, debug)
+    except OSError as error:
+        # A full disk or a closed door is nobody's bug.
+        _fail(str(error), 1, debug)
     except Exception as error:
         _fail(
             f"this is a bug, please report it ({type(error).__name__}: {error}); "
@@ -73,7 +69,6 @@ def run(commands: typer.Typer, arguments: Sequence[str]) -> NoReturn:
             1,
             debug,
         )
-    sys.exit(0)
 
 
 def _fail(sentence: str, exit_code: int, debug: bool) -> NoReturn:
