@@ -42,7 +42,7 @@ bench: .venv/installed ## Measure speed and memory
 
 docs: .venv/docs ## Build the documentation into site/
 	@echo "== Building the documentation"
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 clean: ## Remove what the other targets made

@@ -1,0 +1,16 @@
+"""Show the doctests of our docstrings as code: Markdown would take `>>>` for a quotation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+DOCTEST = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+class FenceDoctests(griffe.Extension):
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = DOCTEST.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
