@@ -44,8 +44,8 @@ def check_ids(array: IntArray, size: int, what: str) -> None:
     if array.size and (int(array.min()) < 0 or int(array.max()) >= size):
         place = int(np.flatnonzero((array < 0) | (array >= size))[0])
         raise InputError(
-            f"{what}: the value {array.flat[place]} at position {place} is outside "
-            f"0..{size - 1}; there are {size}."
+            f"{what}: the value {array.flat[place]} at position {place} is not in range({size}): "
+            f"ids count from 0 and there are {size}."
         )
 
 

@@ -142,7 +142,7 @@ class KnowledgeGraph(Lookups):
     ) -> KnowledgeGraph:
         """Build a graph from ids; relations are edges of the schema.
 
-        Without names, entities are called by their ids; without types, all have the first one.
+        Without names, entities are called by their ids; a schema with one type needs no types.
 
         >>> graph = KnowledgeGraph.from_arrays([0, 0], [0, 0], [1, 2], schema=Schema.single("r"))
         >>> graph.num_entities, graph.entities[2]
@@ -154,10 +154,17 @@ class KnowledgeGraph(Lookups):
             if num_entities is None and entity_types is not None:
                 num_entities = len(np.asarray(entity_types))
             elif num_entities is None:
-                num_entities = 1 + max(int(np.max(ends, initial=-1)) for ends in (heads, tails))
+                num_entities = 1 + max(
+                    int(flat_ids(ends, "Entities").max(initial=-1)) for ends in (heads, tails)
+                )
             entities = Vocabulary.implicit(num_entities)
-        kinds = np.zeros(len(entities), np.int64) if entity_types is None else entity_types
-        return cls(schema, entities, kinds, heads, relations, tails)
+        if entity_types is None:
+            if len(schema.types) > 1:
+                raise InputError(
+                    f"The schema has {len(schema.types)} types: give entity_types, one id each."
+                )
+            entity_types = np.zeros(len(entities), np.int64)
+        return cls(schema, entities, entity_types, heads, relations, tails)
 
     def with_triples(self, triples: Iterable[Row] | IntArray) -> KnowledgeGraph:
         """Return the graph with other triples over the same entities and schema, say a split.

@@ -143,18 +143,17 @@ class GraphMorphism:
     def __post_init__(self) -> None:
         self._set("vertex_map", self.source.num_vertices, self.target.num_vertices)
         self._set("edge_map", self.source.num_edges, self.target.num_edges)
-        for end, mine, theirs in (
-            ("head", self.source.heads, self.target.heads),
-            ("tail", self.source.tails, self.target.tails),
-        ):
-            bad = np.flatnonzero(self.vertex_map[mine] != theirs[self.edge_map])
-            if bad.size:
-                edge = int(bad[0])
-                raise InputError(
-                    f"Not a graph morphism: edge {edge} maps to edge {self.edge_map[edge]} with "
-                    f"{end} {theirs[self.edge_map[edge]]}, but its own {end} {mine[edge]} maps "
-                    f"to {self.vertex_map[mine[edge]]}."
-                )
+        wrong = self.vertex_map[self.source.heads] != self.target.heads[self.edge_map]
+        wrong |= self.vertex_map[self.source.tails] != self.target.tails[self.edge_map]
+        if wrong.any():
+            edge = int(np.argmax(wrong))
+            image = self.edge_map[edge]
+            ends = self.source.heads[edge], self.source.tails[edge]
+            raise InputError(
+                f"Not a graph morphism: edge {edge} ({ends[0]} to {ends[1]}) maps to edge {image} "
+                f"({self.target.heads[image]} to {self.target.tails[image]}), but its ends map to "
+                f"{self.vertex_map[ends[0]]} and {self.vertex_map[ends[1]]}."
+            )
 
     def _set(self, name: str, length: int, size: int) -> None:
         values = id_array(getattr(self, name), size, f"The {name.replace('_', ' ')}")

@@ -99,13 +99,12 @@ class Schema:
         kinds = tuple(kind if isinstance(kind, EntityType) else EntityType(kind) for kind in types)
         object.__setattr__(self, "types", kinds)
         object.__setattr__(self, "relations", tuple(relations))
+        names = self.type_names
         seen: set[tuple[str, str, str]] = set()
         for relation in self.relations:
             for kind_name in (relation.head, relation.tail):
-                if kind_name not in self._type_names:
-                    raise InputError(
-                        f"Relation {relation.name!r}: {self._type_names.unknown(kind_name)}"
-                    )
+                if kind_name not in names:
+                    raise InputError(f"Relation {relation.name!r}: {names.unknown(kind_name)}")
             key = (relation.name, relation.head, relation.tail)
             if key in seen:
                 raise InputError(
@@ -115,17 +114,13 @@ class Schema:
             seen.add(key)
 
     @cached_property
-    def _type_names(self) -> Vocabulary:
-        return Vocabulary([kind.name for kind in self.types], kind="type")
-
-    @cached_property
     def _relation_names(self) -> Vocabulary:
         return Vocabulary(dict.fromkeys(r.name for r in self.relations), kind="relation")
 
-    @property
+    @cached_property
     def type_names(self) -> Vocabulary:
         """The names of the types, in order."""
-        return self._type_names
+        return Vocabulary([kind.name for kind in self.types], kind="type")
 
     @property
     def relation_names(self) -> tuple[str, ...]:
@@ -135,8 +130,8 @@ class Schema:
     @cached_property
     def graph(self) -> Multigraph:
         """The multigraph with types as vertices and relations as edges."""
-        heads = [self._type_names.id(relation.head) for relation in self.relations]
-        tails = [self._type_names.id(relation.tail) for relation in self.relations]
+        heads = [self.type_names.id(relation.head) for relation in self.relations]
+        tails = [self.type_names.id(relation.tail) for relation in self.relations]
         return Multigraph(len(self.types), np.array(heads, int), np.array(tails, int))
 
     def type_id(self, name: str) -> int:
@@ -145,7 +140,7 @@ class Schema:
         >>> Schema(["Person", "Film"], []).type_id("Film")
         1
         """
-        return self._type_names.id(name)
+        return self.type_names.id(name)
 
     @cached_property
     def _edge_names(self) -> IntArray:
