@@ -20,16 +20,13 @@ def transpose(rows: Iterable[Row]) -> tuple[Sequence[str], Sequence[str], Sequen
     """Return the columns of rows (head, relation, tail).
 
     >>> transpose([("a", "r", "b"), ("b", "r", "c")])
-    (('a', 'b'), ('r', 'r'), ('b', 'c'))
+    (['a', 'b'], ['r', 'r'], ['b', 'c'])
     """
     table = rows if isinstance(rows, list) else list(rows)
-    for place, row in enumerate(table):
-        if isinstance(row, str) or len(row) != 3:
-            raise InputError(f"Row {place + 1}: {row!r} is not a head, a relation and a tail.")
-    if not table:
-        return (), (), ()
-    heads, relations, tails = zip(*table, strict=True)
-    return heads, relations, tails
+    if not set(map(len, table)) <= {3} or str in set(map(type, table)):
+        bad = next(n for n, row in enumerate(table) if isinstance(row, str) or len(row) != 3)
+        raise InputError(f"Row {bad + 1}: {table[bad]!r} is not a head, a relation and a tail.")
+    return [row[0] for row in table], [row[1] for row in table], [row[2] for row in table]
 
 
 def pair_counts(

@@ -115,17 +115,16 @@ class Vocabulary:
         >>> Vocabulary(["Fargo", "Primer"]).ids(["Primer", "Primer"]).tolist()
         [1, 1]
         """
-        lookup = self.get if self._names is None else self._ids.get
-        found = np.fromiter(
-            (-1 if place is None else place for place in map(lookup, names)), np.int64, len(names)
-        )
-        missing = np.flatnonzero(found < 0)
-        if missing.size:
-            row = int(missing[0])
-            sentence = self.unknown(names[row])
-            more = f" ({len(missing)} rows have unknown ones.)" if len(missing) > 1 else ""
-            raise InputError(f"Row {row + 1}: {sentence}{more}")
-        return found
+        lookup = self.id if self._names is None else self._ids.__getitem__
+        try:
+            return np.fromiter(map(lookup, names), np.int64, len(names))
+        except (KeyError, InputError):
+            raise InputError(self._unknown_rows(names)) from None
+
+    def _unknown_rows(self, names: Sequence[str]) -> str:
+        rows = [row for row, name in enumerate(names) if self.get(name) is None]
+        more = f" ({len(rows)} rows have unknown ones.)" if len(rows) > 1 else ""
+        return f"Row {rows[0] + 1}: {self.unknown(names[rows[0]])}{more}"
 
     def names(self, ids: npt.ArrayLike) -> list[str]:
         """Return the names of many ids.
