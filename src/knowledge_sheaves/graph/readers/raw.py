@@ -1,0 +1,233 @@
+"""What every reader hands over, and how it becomes a data set: all on ids, none per triple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import IntArray
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph.knowledge import KnowledgeGraph
+from knowledge_sheaves.graph.rows import refuse
+from knowledge_sheaves.graph.schema import Schema
+from knowledge_sheaves.graph.type_rules import SubclassOf, TypesOf, choose_types, fit_types
+from knowledge_sheaves.graph.vocabulary import Vocabulary, suggestion
+
+ENDS = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Triples of ids by split, the names that the ids stand for, and what is said about them."""
+
+    entities: Sequence[str]
+    relations: Sequence[str]
+    splits: Mapping[str, IntArray]
+    types: TypesOf | None = None
+    subclass_of: SubclassOf | None = None
+    labels: Mapping[str, str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Typing:
+    """How entities get their types and triples their schema; see `KnowledgeGraph.from_triples`."""
+
+    schema: Schema | None = None
+    choice: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
+    min_type_count: int = 1
+    min_pair_count: int = 1
+
+
+def number_names(frames: Mapping[str, pl.DataFrame]) -> Raw:
+    """Give ids to the names in frames of head, relation and tail, in order of first appearance.
+
+    >>> number_names({"train": pl.DataFrame([["b", "r", "a"]], schema=ENDS, orient="row")})
+    Raw(entities=['b', 'a'], relations=['r'], splits={'train': array([[0, 0, 1]])}, ...
+    """
+    together = pl.concat([frame.select(ENDS) for frame in frames.values()])
+    ends, entities = _codes(pl.concat([together["head"], together["tail"]]))
+    relations, relation_names = _codes(together["relation"])
+    triples = np.empty((len(together), 3), np.int64)
+    triples[:, 0], triples[:, 2] = ends.reshape(2, -1)
+    triples[:, 1] = relations
+    entities = _by_appearance(triples[:, ::2], entities)
+    stops = np.cumsum([len(frame) for frame in frames.values()])[:-1]
+    splits = dict(zip(frames, np.split(triples, stops), strict=True))
+    return Raw(entities, relation_names, splits)
+
+
+def _codes(names: pl.Series) -> tuple[IntArray, list[str]]:
+    distinct = names.unique(maintain_order=True)
+    codes = names.cast(pl.Enum(distinct)).to_physical().to_numpy()
+    return codes.astype(np.int64), distinct.to_list()
+
+
+def _by_appearance(ends: IntArray, names: Sequence[str]) -> list[str]:
+    """Renumber (head, tail) rows in place, so that ids follow the rows; return the names so."""
+    flat = ends.ravel()
+    first = np.empty(len(names), np.int64)
+    first[flat[::-1]] = np.arange(len(flat))[::-1]
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    ends[:] = place[ends]
+    return [names[old] for old in order.tolist()]
+
+
+def drop_unseen(raw: Raw) -> Raw:
+    """Drop what training never shows: nothing is learnt about such entities and relations.
+
+    >>> a, b = np.array([[0, 0, 1]]), np.array([[0, 0, 2], [1, 0, 0]])
+    >>> drop_unseen(Raw("abc", "r", {"train": a, "test": b})).notes
+    ('1 of 2 test triples is dropped: train does not have all its names.',)
+    """
+    train = raw.splits["train"]
+    entities = np.zeros(len(raw.entities), np.bool_)
+    relations = np.zeros(len(raw.relations), np.bool_)
+    entities[train[:, ::2]] = relations[train[:, 1]] = True
+    splits, notes = {"train": train}, list(raw.notes)
+    for name, triples in raw.splits.items():
+        if name != "train":
+            known = entities[triples[:, 0]] & relations[triples[:, 1]] & entities[triples[:, 2]]
+            splits[name] = triples[known]
+            notes += _dropped(name, len(triples), len(triples) - int(known.sum()))
+    entity_ids, relation_ids = np.cumsum(entities) - 1, np.cumsum(relations) - 1
+    for triples in splits.values():
+        triples[:, ::2], triples[:, 1] = entity_ids[triples[:, ::2]], relation_ids[triples[:, 1]]
+    return Raw(
+        _kept(raw.entities, entities),
+        _kept(raw.relations, relations),
+        splits,
+        *(raw.types, raw.subclass_of, raw.labels, tuple(notes)),
+    )
+
+
+def _dropped(split: str, total: int, dropped: int) -> list[str]:
+    if not dropped:
+        return []
+    are, its = ("is", "its") if dropped == 1 else ("are", "their")
+    return [
+        f"{dropped} of {total} {split} triples {are} dropped: train does not have all {its} names."
+    ]
+
+
+def _kept(names: Sequence[str], keep: Iterable[bool]) -> list[str]:
+    return [name for name, kept in zip(names, keep, strict=True) if kept]
+
+
+def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
+    """Choose types, read off or apply the schema, and build the graphs."""
+    if not len(raw.splits["train"]):
+        raise InputError(f"{source}: there are no triples to train on.")
+    entities = Vocabulary(raw.entities)
+    chosen, kinds = _types(raw, typing, source)
+    entity_types = kinds.ids(chosen)
+    schema = typing.schema or _schema(raw, kinds, entity_types, typing)
+    _check_relations(raw.relations, schema, source)
+    labels = None
+    if raw.labels is not None:
+        found = ((entities.get(name), text) for name, text in raw.labels.items())
+        labels = {place: text for place, text in found if place is not None}
+    graphs = {}
+    for split, triples in raw.splits.items():
+        heads, tails = triples[:, 0], triples[:, 2]
+        edges = _edges(raw, schema, entity_types, triples)
+        if (wrong := edges < 0).any():
+            names = [raw.relations[relation] for relation in triples[:, 1].tolist()]
+            try:
+                refuse(schema, entities, entity_types, wrong, names.__getitem__, heads, tails)
+            except InputError as error:
+                raise InputError(f"{source}, {split}: {error}") from None
+        graphs[split] = KnowledgeGraph(
+            schema, entities, entity_types, heads, edges, tails, labels=labels
+        )
+    notes = raw.notes + tuple(
+        f"{graph.duplicates} repeated triples in {split} are dropped."
+        for split, graph in graphs.items()
+        if graph.duplicates
+    )
+    return Dataset(
+        graphs["train"],
+        graphs.get("valid"),
+        graphs.get("test"),
+        name=name,
+        source=source,
+        notes=notes,
+    )
+
+
+def _types(raw: Raw, typing: Typing, source: str) -> tuple[list[str], Vocabulary]:
+    try:
+        if typing.schema is not None:
+            chosen = fit_types(
+                raw.entities,
+                typing.schema,
+                raw.types,
+                subclass_of=raw.subclass_of,
+                choice=typing.choice,
+            )
+            return chosen, typing.schema.type_names
+        chosen = choose_types(
+            raw.entities,
+            raw.types,
+            subclass_of=raw.subclass_of,
+            choice=typing.choice,
+            min_count=typing.min_type_count,
+        )
+        return chosen, Vocabulary(dict.fromkeys(chosen), kind="type")
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def _pair_keys(triples: IntArray, entity_types: IntArray, width: int) -> IntArray:
+    pairs = entity_types[triples[:, 0]] * width + entity_types[triples[:, 2]]
+    return triples[:, 1] * (width * width) + pairs
+
+
+def _schema(raw: Raw, kinds: Vocabulary, entity_types: IntArray, typing: Typing) -> Schema:
+    """Read the schema off the triples.
+
+    With one type an edge of the schema is a relation, with the same id. With several, pairs of
+    types that only validation or test show count 0, so they share their maps with the rare pairs.
+    """
+    width = len(kinds)
+    if width == 1:
+        return Schema.single(raw.relations, kinds[0])
+    keys = {name: _pair_keys(split, entity_types, width) for name, split in raw.splits.items()}
+    found, counts = np.unique(keys["train"], return_counts=True)
+    by_key = dict.fromkeys(np.unique(np.concatenate(list(keys.values()))).tolist(), 0)
+    by_key.update(zip(found.tolist(), counts.tolist(), strict=True))
+
+    def pair(key: int) -> tuple[str, str, str]:
+        relation, ends = divmod(key, width * width)
+        return kinds[ends // width], raw.relations[relation], kinds[ends % width]
+
+    return Schema.from_pair_counts(
+        {pair(key): count for key, count in by_key.items()},
+        types=kinds,
+        min_pair_count=typing.min_pair_count,
+        strict=typing.strict,
+    )
+
+
+def _check_relations(relations: Sequence[str], schema: Schema, source: str) -> None:
+    known = set(schema.relation_names)
+    for name in relations:
+        if name not in known:
+            near = suggestion(name, known) or "; add it to the schema."
+            raise InputError(f"{source}: the schema has no relation {name!r}{near}")
+
+
+def _edges(raw: Raw, schema: Schema, entity_types: IntArray, triples: IntArray) -> IntArray:
+    """Return the edge of each triple; few (relation, type, type) are distinct, so ask for those."""
+    width = len(schema.types)
+    keys, inverse = np.unique(_pair_keys(triples, entity_types, width), return_inverse=True)
+    relations, pairs = np.divmod(keys, width * width)
+    names = [raw.relations[relation] for relation in relations.tolist()]
+    return schema.find_edges(names, *np.divmod(pairs, width))[inverse]
