@@ -46,10 +46,11 @@ def _describe(loaded: Schema) -> dict[str, list[dict[str, Any]]]:
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in rows[0] if rows else []:
         table.add_column(column, overflow="fold")
     for row in rows:
