@@ -16,8 +16,7 @@ from rich.table import Table
 from torch import Tensor
 
 from knowledge_sheaves.embedding import KnowledgeSheaf, SheafEmbedding, consistent
-from knowledge_sheaves.graph import KnowledgeGraph, Multigraph, Relation, Schema
-from knowledge_sheaves.graph.multigraph import GraphMorphism
+from knowledge_sheaves.graph import GraphMorphism, KnowledgeGraph, Multigraph, Relation, Schema
 from knowledge_sheaves.sheaf import QuadraticForm, schur_complement
 
 SCHEMA = Schema(
@@ -86,7 +85,7 @@ def reduce_query(embedding: SheafEmbedding) -> QuadraticForm:
     typing = GraphMorphism(
         query, SCHEMA.graph, [person, person, person, gender, gender], [0, 0, 1, 1]
     )
-    sheaf, translation = embedding.knowledge_sheaf.on(typing)
+    sheaf, translation = embedding.knowledge_sheaf().on(typing)
     known = [PERSON, GRANDPARENT, PARENT_GENDER, GRANDPARENT_GENDER]
     return schur_complement(sheaf, known, translation)
 

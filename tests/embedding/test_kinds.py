@@ -49,9 +49,11 @@ def test_sections_side_by_side_add_up() -> None:
     graph = KnowledgeGraph.from_triples(ROWS, schema=NUMBERS)
     z = torch.tensor([[1.0, 2.0], [0.0, 0.0]])
     sheaf = KnowledgeSheaf(NUMBERS, COUNTING.sheaf, z)
-    embedding = SheafEmbedding(sheaf, graph, torch.tensor([[0.0, 0.0], [1.0, 2.0], [2.0, 5.0]]))
+    vectors = {"zero": [[0.0, 0.0]], "one": [[1.0, 2.0]], "two": [[2.0, 5.0]]}
+    embedding = SheafEmbedding.from_vectors(sheaf, graph, vectors)
     assert embedding.energies(graph.encode(ROWS)).tolist() == [0.0, 1.0, 0.0]
-    plain = SheafEmbedding(COUNTING, graph, torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 3.0]]))
+    vectors = {"zero": [[0.0, 0.0]], "one": [[1.0, 1.0]], "two": [[2.0, 3.0]]}
+    plain = SheafEmbedding.from_vectors(COUNTING, graph, vectors)
     assert plain.energies(graph.encode(ROWS)).tolist() == [0.0, 1.0, 0.0]
 
 

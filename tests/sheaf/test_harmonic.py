@@ -21,6 +21,7 @@ from knowledge_sheaves.sheaf import (
     monomials,
     schur_complement,
 )
+from knowledge_sheaves.sheaf.monomials import Monomials, needed_monomials
 from sheaf_cases import Case, columns, sheaf_cases
 
 torch.manual_seed(0)
@@ -215,9 +216,12 @@ def test_every_width_of_monomials_gives_the_same(kind: str) -> None:
     )
     candidates = Candidates(points, n)
     torch.testing.assert_close(candidates.evaluate(square, linear, constant), expected)
-    used = {"scalar": "squared_norm", "block": "block_squares", "general": "products"}[kind]
-    assert used in vars(candidates), "the narrowest monomials that suffice are used"
-    assert ("products" in vars(candidates)) == (kind == "general")
+    narrowest = {"scalar": Monomials.NORM, "block": Monomials.BLOCKS, "general": Monomials.PRODUCTS}
+    assert needed_monomials(square) is narrowest[kind]
+    assert needed_monomials(0 * square) is Monomials.NONE
+    zero = candidates.evaluate(0 * square, linear, constant)
+    flat = 2 * linear.flatten(1) @ points.flatten(1).T + constant[:, None]
+    torch.testing.assert_close(zero, flat)
     square.requires_grad_()
     torch.testing.assert_close(candidates.evaluate(square, linear, constant), expected)
 

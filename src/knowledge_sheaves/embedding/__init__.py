@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from knowledge_sheaves.embedding.config import CATALOGUE, SheafConfig, model_config
 from knowledge_sheaves.embedding.kinds import (
     Subgraphs,
     Verdict,
@@ -10,10 +11,13 @@ from knowledge_sheaves.embedding.kinds import (
     corrupted_pairs,
     gapped,
 )
-from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf, SheafEmbedding
+from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
+from knowledge_sheaves.embedding.model import SheafEmbedding
 
 __all__ = [
+    "CATALOGUE",
     "KnowledgeSheaf",
+    "SheafConfig",
     "SheafEmbedding",
     "Subgraphs",
     "Verdict",
@@ -21,4 +25,5 @@ __all__ = [
     "contrastive",
     "corrupted_pairs",
     "gapped",
+    "model_config",
 ]

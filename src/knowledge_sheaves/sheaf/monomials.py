@@ -2,13 +2,13 @@
 
 ⟨x, S x⟩ is linear in the monomials x_i x_j of x, so the forms of a whole batch of queries at all
 entities are one product of (forms × monomials) with (monomials × entities). How many monomials are
-needed depends on S: ‖x‖² alone where S is a multiple of the identity, one square per block where S
-is so in every block, and all products within a block in general.
+needed depends on S: none where S is zero, ‖x‖² alone where it is a multiple of the identity, one
+square per block where it is so in every block, and all products within a block in general.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -18,6 +18,15 @@ from knowledge_sheaves.sheaf.blocks import to_blocks
 
 WIDEST_EXPANDED_BLOCK = 64
 """Wider blocks have too many monomials: there the points are multiplied by S instead."""
+
+
+class Monomials(IntEnum):
+    """Which monomials a form needs, from the narrowest to the most general."""
+
+    NONE = 0
+    NORM = 1
+    BLOCKS = 2
+    PRODUCTS = 3
 
 
 class Candidates:
@@ -36,57 +45,56 @@ class Candidates:
             )
         points = points.unsqueeze(-1) if points.ndim == 2 else points
         self.blocks = to_blocks(points, n_blocks)
+        self.flat = self.blocks.flatten(1)
+        self._kept: dict[Monomials, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.flat)
 
     @property
     def sections(self) -> int:
         return self.blocks.shape[-1]
 
-    @cached_property
-    def flat(self) -> Tensor:
-        return self.blocks.flatten(1)
+    def monomials(self, kind: Monomials) -> Tensor:
+        """The monomials of every point, (n, width): computed once, then kept."""
+        if kind not in self._kept:
+            self._kept[kind] = self._expand(kind)
+        return self._kept[kind]
 
-    @cached_property
-    def block_squares(self) -> Tensor:
-        return self.blocks.square().sum((-2, -1))
-
-    @cached_property
-    def squared_norm(self) -> Tensor:
-        return self.block_squares.sum(-1, keepdim=True)
-
-    @cached_property
-    def products(self) -> Tensor:
-        i, j = self._pairs()
+    def _expand(self, kind: Monomials) -> Tensor:
+        if kind is Monomials.NONE:
+            return self.flat[:, :0]
+        if kind is Monomials.NORM:
+            return self.flat.square().sum(-1, keepdim=True)
+        if kind is Monomials.BLOCKS:
+            return self.blocks.square().sum((-2, -1))
+        i, j = _pairs(self.blocks.shape[-2])
         return (self.blocks[:, :, i] * self.blocks[:, :, j]).sum(-1).flatten(1)
 
-    def evaluate(self, square: Tensor, linear: Tensor, constant: Tensor) -> Tensor:
-        """⟨x, S x⟩ + 2⟨ℓ, x⟩ + c for S (..., n_blocks, w, w): (..., n)."""
+    def evaluate(
+        self, square: Tensor, linear: Tensor, constant: Tensor, kind: Monomials | None = None
+    ) -> Tensor:
+        """⟨x, S x⟩ + 2⟨ℓ, x⟩ + c for S (..., n_blocks, w, w): (..., n).
+
+        ``kind`` says what is known of S; without it, S is looked at.
+        """
         batch = constant.shape
         square = square.reshape(-1, *square.shape[-3:])
         linear = linear.reshape(len(square), -1)
-        values = self._quadratic(square, linear, constant.reshape(-1))
-        return values.reshape(*batch, len(self.flat))
+        constant = constant.reshape(-1)
+        kind = needed_monomials(square) if kind is None else kind
+        if kind is Monomials.PRODUCTS and square.shape[-1] > WIDEST_EXPANDED_BLOCK:
+            values = self._projected(square, linear, constant)
+        else:
+            values = self.product(linear, form_weights(square, kind), kind, constant)
+        return values.reshape(*batch, len(self))
 
-    def _quadratic(self, square: Tensor, linear: Tensor, constant: Tensor) -> Tensor:
-        isotropic = square.diagonal(dim1=-2, dim2=-1).mean(-1)
-        # A gradient with respect to S needs its entries, also where they happen to be zero.
-        simple = not square.requires_grad
-        if simple and _same(square, isotropic[..., None, None] * _eye_like(square)):
-            common = isotropic.mean(-1, keepdim=True)
-            if _same(isotropic, common):
-                return self._product(linear, common, self.squared_norm, constant)
-            return self._product(linear, isotropic, self.block_squares, constant)
-        if square.shape[-1] > WIDEST_EXPANDED_BLOCK:
-            return self._projected(square, linear, constant)
-        i, j = self._pairs()
-        weight = torch.where(i == j, 1.0, 2.0).to(square.dtype)
-        return self._product(
-            linear, (square[..., i, j] * weight).flatten(1), self.products, constant
-        )
-
-    def _product(
-        self, linear: Tensor, weights: Tensor, monomials: Tensor, constant: Tensor
-    ) -> Tensor:
+    def product(self, linear: Tensor, weights: Tensor, kind: Monomials, constant: Tensor) -> Tensor:
+        """weights · monomials + 2 ℓ · x + c, for forms that are rows already: (forms, n)."""
         values = torch.addmm(constant.unsqueeze(-1), linear, self.flat.T, alpha=2.0)
+        if kind is Monomials.NONE:
+            return values
+        monomials = self.monomials(kind)
         if torch.is_grad_enabled() and (values.requires_grad or monomials.requires_grad):
             return torch.addmm(values, weights, monomials.T)
         return values.addmm_(weights, monomials.T)  # in place: the result is the largest tensor
@@ -98,14 +106,36 @@ class Candidates:
             rows.append((image * self.blocks).sum((-3, -2, -1)))
         return torch.addmm(torch.stack(rows) + constant.unsqueeze(-1), linear, self.flat.T, alpha=2)
 
-    def _pairs(self) -> tuple[Tensor, Tensor]:
-        width = self.blocks.shape[-2]
-        i, j = torch.triu_indices(width, width, device=self.blocks.device)
-        return i, j
+
+def needed_monomials(square: Tensor) -> Monomials:
+    """The narrowest monomials that evaluate forms S (forms, n_blocks, w, w) up to rounding."""
+    if square.requires_grad:  # a gradient needs the entries that happen to be zero as well
+        return Monomials.PRODUCTS
+    if not square.any():
+        return Monomials.NONE
+    isotropic = square.diagonal(dim1=-2, dim2=-1).mean(-1)
+    identity = torch.eye(square.shape[-1], dtype=square.dtype, device=square.device)
+    if not _same(square, isotropic[..., None, None] * identity):
+        return Monomials.PRODUCTS
+    common = isotropic.mean(-1, keepdim=True)
+    return Monomials.NORM if _same(isotropic, common) else Monomials.BLOCKS
 
 
-def _eye_like(square: Tensor) -> Tensor:
-    return torch.eye(square.shape[-1], dtype=square.dtype, device=square.device)
+def form_weights(square: Tensor, kind: Monomials) -> Tensor:
+    """The coefficients of the monomials in forms S (forms, n_blocks, w, w): (forms, width)."""
+    if kind is Monomials.NONE:
+        return square.new_zeros(len(square), 0)
+    if kind is Monomials.PRODUCTS:
+        i, j = _pairs(square.shape[-1])
+        twice = torch.where(i == j, 1.0, 2.0).to(square.dtype)
+        return (square[..., i, j] * twice).flatten(1)
+    isotropic = square.diagonal(dim1=-2, dim2=-1).mean(-1)
+    return isotropic.mean(-1, keepdim=True) if kind is Monomials.NORM else isotropic
+
+
+def _pairs(width: int) -> tuple[Tensor, Tensor]:
+    i, j = torch.triu_indices(width, width)
+    return i, j
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -1,0 +1,191 @@
+"""What a model is, in a few choices; the catalogue of named models is a table of such choices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from knowledge_sheaves.embedding.constraints import CONSTRAINTS
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.vocabulary import suggestion
+
+TIED = "tied"
+
+
+@dataclass(frozen=True)
+class SheafConfig:
+    """The choices that make a model.
+
+    ``block`` is the size b of the maps' blocks (None: a whole stalk is one block). ``head`` and
+    ``tail`` name constraints on the maps (see `constraints`); ``tail="tied"`` is the head's map.
+    ``translation`` is False, True, or "projected" (z is sent through the head map first).
+    ``lifted`` puts entities on a sphere, so that energies rank tails as ⟨F x_h, x_t⟩ does.
+    ``norm`` and ``power`` say how a residual is measured when scores are compared, ‖ρ‖_norm^power;
+    harmonic extension always uses the square. ``space="torus"`` takes differences modulo 1.
+
+    >>> SheafConfig(name="mine", dim=32, block=2, head="rotation").n_blocks
+    16
+    """
+
+    name: str = "custom"
+    dim: int = 128
+    block: int | None = 1
+    head: str = "free"
+    tail: str = "identity"
+    translation: bool | Literal["projected"] = False
+    biases: bool = False
+    relation_dim: int | None = None
+    sections: int = 1
+    lifted: bool = False
+    norm: float = 2
+    power: float = 2
+    space: Literal["vector", "torus"] = "vector"
+    reciprocal: bool = True
+    init: float | None = None
+    """Spread of the entities' first values (None: a choice that suits the model)."""
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        for end, name in (("head", self.head), ("tail", self.tail)):
+            if name not in CONSTRAINTS and (name != TIED or end == "head"):
+                known = sorted(CONSTRAINTS) + ([TIED] if end == "tail" else [])
+                raise InputError(
+                    f"{end} must be one of {', '.join(known)}, not {name!r}"
+                    f"{suggestion(name, known)}"
+                )
+        if self.lifted and (self.tail != "identity" or self.translation or self.biases):
+            raise InputError(
+                "A lifted model has tail: identity, no translation and no biases: the lift itself "
+                "takes the place of the tail map."
+            )
+
+    def _check_numbers(self) -> None:
+        for name in ("dim", "sections"):
+            if not _whole(getattr(self, name)):
+                raise InputError(
+                    f"{name} must be a whole number above 0, not {getattr(self, name)!r}."
+                )
+        for name in ("block", "relation_dim"):
+            value = getattr(self, name)
+            if value is not None and not _whole(value):
+                raise InputError(
+                    f"{name} must be a whole number above 0 or nothing, not {value!r}."
+                )
+        if self.translation not in (True, False, "projected"):
+            raise InputError(
+                f"translation must be true, false or projected, not {self.translation!r}."
+            )
+        if self.space not in ("vector", "torus"):
+            raise InputError(f"space must be vector or torus, not {self.space!r}.")
+        for name in ("norm", "power"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+                raise InputError(f"{name} must be a number above 0, not {value!r}.")
+        if self.block is not None and self.dim % self.block:
+            raise InputError(
+                f"dim {self.dim} is not a multiple of block {self.block}: try dim "
+                f"{self.block * max(1, round(self.dim / self.block))}."
+            )
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks every map of the model has."""
+        return 1 if self.block is None else self.dim // self.block
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def with_options(self, **options: Any) -> SheafConfig:
+        """The same model with other choices; unknown names are refused."""
+        known = [f.name for f in fields(self)]
+        for name in options:
+            if name not in known:
+                raise InputError(
+                    f"A model has no option {name!r}{suggestion(name, known)} Known are "
+                    f"{', '.join(known)}."
+                )
+        return replace(self, **options)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SheafConfig:
+        """A model from plain data; ``model: NAME`` starts from an entry of the catalogue."""
+        if not isinstance(data, Mapping):
+            raise InputError("A model's configuration must be a list of options (name: value).")
+        options = dict(data)
+        base = model_config(str(options.pop("model"))) if "model" in options else cls()
+        return base.with_options(**options)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SheafConfig:
+        """A model from a YAML or JSON file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+            return cls.from_dict(data)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read: {error}.") from None
+        except (yaml.YAMLError, json.JSONDecodeError) as error:
+            problem = " ".join(str(error).split())
+            raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _row(
+    name: str, block: int | None, head: str, tail: str = "identity", **rest: Any
+) -> SheafConfig:
+    return SheafConfig(
+        name=name, dim=120 if block else 32, block=block, head=head, tail=tail, **rest
+    )
+
+
+CATALOGUE: dict[str, SheafConfig] = {
+    row.name: row
+    for row in (
+        _row("unstructured", 1, "identity"),
+        _row("transe", 1, "identity", translation=True),
+        _row("transh", None, "projection", TIED, translation="projected"),
+        _row("mure", 1, "free", translation=True, biases=True),
+        _row("pairre", 1, "free", "free"),
+        _row("rotate", 2, "rotation"),
+        _row("rote", 2, "rotation", translation=True, biases=True),
+        _row("refe", 2, "reflection", translation=True, biases=True),
+        _row("nage", 3, "orthogonal"),
+        _row("ote", 20, "scaled-orthogonal"),
+        _row("se", None, "free", "free"),
+        _row("se-orthogonal", None, "orthogonal", "orthogonal"),
+        _row("transr", None, "free", TIED, translation=True),
+        _row("translational", None, "free", "free", translation=True),
+        _row("distmult", 1, "free", lifted=True),
+        _row("complex", 2, "complex", lifted=True),
+        _row("quate", 4, "quaternion", lifted=True),
+        _row("rescal", None, "free", lifted=True),
+        _row("toruse", 1, "identity", translation=True, space="torus"),
+    )
+}
+ALIASES = {"hole": "complex", "extensionse": "se", "extensiontranse": "transe"}
+
+
+def model_config(name: str, **options: Any) -> SheafConfig:
+    """A model of the catalogue by name, with options changed.
+
+    >>> model_config("rotate", dim=64).n_blocks
+    32
+    """
+    key = ALIASES.get(name.lower(), name.lower())
+    if key not in CATALOGUE:
+        known = [*CATALOGUE, *ALIASES]
+        raise InputError(
+            f"There is no model {name!r}{suggestion(name, known)} Known are {', '.join(known)}."
+        )
+    return CATALOGUE[key].with_options(**options)

@@ -1,0 +1,151 @@
+"""Constraints on restriction maps: how free numbers become the blocks of a map.
+
+A constraint is a function from parameters (..., count) to blocks (..., rows, cols), together with
+what is known of its Gram matrix FᵀF. Everything else about a model is the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.sheaf import BlockMap
+
+Build = Callable[[Tensor, int, int], Tensor]
+
+
+class Gram(IntEnum):
+    """What FᵀF looks like, from the most special to the most general."""
+
+    IDENTITY = 1
+    BLOCK_MULTIPLE = 2
+    GENERAL = 3
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A family of maps: ``build(parameters, rows, cols)`` makes the blocks."""
+
+    name: str
+    count: Callable[[int, int], int]
+    build: Build
+    start: Callable[[int, int], Tensor]
+    """Parameters of the map nearest to the identity: where learning starts, plus noise."""
+    gram: Gram
+    size: int | None = None
+    """The only block size it makes sense for."""
+
+    def check(self, rows: int, cols: int) -> None:
+        if self.size is not None and (rows, cols) != (self.size, self.size):
+            raise InputError(
+                f"A {self.name} map has blocks of size {self.size} × {self.size}, not "
+                f"{rows} × {cols}: set block to {self.size} and give all stalks one dimension."
+            )
+
+    def gram_for(self, rows: int, cols: int) -> Gram:
+        """What is known of FᵀF for blocks of this size."""
+        if rows < cols:  # maps that forget something have no identity for a Gram matrix
+            return Gram.GENERAL
+        return Gram.BLOCK_MULTIPLE if self.gram is Gram.GENERAL and cols == 1 else self.gram
+
+
+def _identity(parameters: Tensor, rows: int, cols: int) -> Tensor:
+    return torch.eye(rows, cols).to(parameters).expand(*parameters.shape[:-1], rows, cols)
+
+
+def _orthogonal(parameters: Tensor, rows: int, cols: int) -> Tensor:
+    """Orthonormal columns (rows where those are fewer), by QR with positive diagonal."""
+    matrix = parameters.unflatten(-1, (rows, cols))
+    if rows < cols:
+        return _orthogonal(matrix.mT.flatten(-2), cols, rows).mT
+    q, r = torch.linalg.qr(matrix)
+    return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+
+
+def _projection(parameters: Tensor, rows: int, cols: int) -> Tensor:
+    """I − w wᵀ: forget one direction (TransH's hyperplane)."""
+    w = torch.nn.functional.normalize(parameters, dim=-1)
+    return torch.eye(cols).to(w) - w.unsqueeze(-1) * w.unsqueeze(-2)
+
+
+def _quaternion(parameters: Tensor, rows: int, cols: int) -> Tensor:
+    """x ↦ x·q on (a, b, c, d): Hamilton multiplication from the right."""
+    a, b, c, d = parameters.unbind(-1)
+    rows_ = [(a, -b, -c, -d), (b, a, d, -c), (c, -d, a, b), (d, c, -b, a)]
+    return torch.stack([torch.stack(row, -1) for row in rows_], -2)
+
+
+def _complex(parameters: Tensor, rows: int, cols: int) -> Tensor:
+    return BlockMap.from_complex(torch.view_as_complex(parameters.contiguous())).blocks
+
+
+def _unit(count: int) -> Callable[[int, int], Tensor]:
+    return lambda rows, cols: torch.eye(1, count)[0]
+
+
+_PLAIN = [
+    Constraint("identity", lambda r, c: 0, _identity, lambda r, c: torch.zeros(0), Gram.IDENTITY),
+    Constraint(
+        "free",
+        lambda r, c: r * c,
+        lambda p, r, c: p.unflatten(-1, (r, c)),
+        lambda r, c: torch.eye(r, c).flatten(),
+        Gram.GENERAL,
+    ),
+    Constraint(
+        "orthogonal",
+        lambda r, c: r * c,
+        _orthogonal,
+        lambda r, c: torch.eye(r, c).flatten(),
+        Gram.IDENTITY,
+    ),
+    Constraint(
+        "rotation",
+        lambda r, c: 1,
+        lambda p, r, c: BlockMap.rotation(p[..., 0]).blocks,
+        lambda r, c: torch.zeros(1),
+        Gram.IDENTITY,
+        size=2,
+    ),
+    Constraint(
+        "reflection",
+        lambda r, c: 1,
+        lambda p, r, c: BlockMap.reflection(p[..., 0]).blocks,
+        lambda r, c: torch.zeros(1),
+        Gram.IDENTITY,
+        size=2,
+    ),
+    Constraint("complex", lambda r, c: 2, _complex, _unit(2), Gram.BLOCK_MULTIPLE, size=2),
+    Constraint("quaternion", lambda r, c: 4, _quaternion, _unit(4), Gram.BLOCK_MULTIPLE, size=4),
+    Constraint(
+        "projection", lambda r, c: c, _projection, lambda r, c: torch.zeros(c), Gram.GENERAL
+    ),
+]
+
+
+def _scaled(inner: Constraint) -> Constraint:
+    """The same maps after a scale of every coordinate."""
+
+    def build(parameters: Tensor, rows: int, cols: int) -> Tensor:
+        scale, rest = parameters[..., :cols], parameters[..., cols:]
+        return inner.build(rest, rows, cols) * scale.unsqueeze(-2)
+
+    return Constraint(
+        f"scaled-{inner.name}",
+        lambda r, c: c + inner.count(r, c),
+        build,
+        lambda r, c: torch.cat([torch.ones(c), inner.start(r, c)]),
+        Gram.GENERAL,
+        inner.size,
+    )
+
+
+CONSTRAINTS: dict[str, Constraint] = {
+    c.name: c
+    for c in [*_PLAIN, *(_scaled(c) for c in _PLAIN if c.name not in ("free", "projection"))]
+}

@@ -1,0 +1,144 @@
+"""The learnable restriction maps of all relations, whatever their sizes and constraints.
+
+Relations whose maps have the same constraint and block size share one table of parameters; a
+relation's end is a row in it. A tied or symmetric relation uses one row at both ends, and the parts
+of a relation that the schema marks as shared use one row together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from knowledge_sheaves.embedding.constraints import CONSTRAINTS, Constraint, Gram
+from knowledge_sheaves.sheaf import BlockMap
+
+End = Literal["head", "tail"]
+LARGEST_GATHERED = 64
+"""Blocks with more entries are applied relation by relation instead of copied per triple."""
+
+
+class MapSpec:
+    """One end of one relation: its constraint, its block size, and whose row it uses."""
+
+    def __init__(self, constraint: str, rows: int, cols: int, key: Hashable) -> None:
+        self.constraint = CONSTRAINTS[constraint]
+        self.constraint.check(rows, cols)
+        self.size = (rows, cols)
+        self.key = key
+
+    @property
+    def group(self) -> tuple[str, int, int]:
+        return (self.constraint.name, *self.size)
+
+
+class RelationMaps(nn.Module):
+    """Head and tail maps of every edge of a schema, built from parameters on demand."""
+
+    index: Tensor
+
+    def __init__(self, n_blocks: int, heads: Sequence[MapSpec], tails: Sequence[MapSpec]) -> None:
+        super().__init__()
+        self.n_blocks = n_blocks
+        specs = {"head": list(heads), "tail": list(tails)}
+        groups = dict.fromkeys(s.group for end in specs.values() for s in end)
+        self.groups: list[tuple[Constraint, int, int]] = [
+            (CONSTRAINTS[name], rows, cols) for name, rows, cols in groups
+        ]
+        number = {group: i for i, group in enumerate(groups)}
+        rows_of: list[dict[Hashable, int]] = [{} for _ in groups]
+        index = torch.zeros(2, 2, len(heads), dtype=torch.long)  # end, (group, row), edge
+        for e, end in enumerate(specs.values()):
+            for edge, spec in enumerate(end):
+                g = number[spec.group]
+                row = rows_of[g].setdefault(spec.key, len(rows_of[g]))
+                index[e, :, edge] = torch.tensor([g, row])
+        self.register_buffer("index", index, persistent=False)
+        self.parameters_of = nn.ParameterList(
+            nn.Parameter(torch.empty(len(known), n_blocks, constraint.count(rows, cols)))
+            for known, (constraint, rows, cols) in zip(rows_of, self.groups, strict=True)
+        )
+        sizes = {end: {s.size for s in specs[end]} for end in specs}
+        self.rows = max((r for end in sizes.values() for r, _ in end), default=1)
+        self.cols = {end: max((c for _, c in sizes[end]), default=1) for end in sizes}
+        self.gram: dict[str, Gram] = {
+            end: max((s.constraint.gram_for(*s.size) for s in specs[end]), default=Gram.IDENTITY)
+            for end in specs
+        }
+        self.is_identity: dict[str, bool] = {
+            end: all(s.constraint.name == "identity" for s in specs[end]) and len(sizes[end]) <= 1
+            for end in specs
+        }
+
+    def reset(self, generator: torch.Generator, spread: float, near_identity: bool) -> None:
+        """Start from the identity plus noise, or from noise alone."""
+        with torch.no_grad():
+            for table, (constraint, rows, cols) in zip(
+                self.parameters_of, self.groups, strict=True
+            ):
+                noise = torch.randn(table.shape, generator=generator) * spread
+                start = constraint.start(rows, cols).to(table) if near_identity else 0.0
+                if constraint.name.endswith(("rotation", "reflection")) and near_identity:
+                    noise = (torch.rand(table.shape, generator=generator) - 0.5) * torch.pi
+                    noise[..., :-1] *= spread  # a scale in front of the angle stays near 1
+                table.copy_(noise + start)
+
+    def blocks(self, end: End, edges: Tensor) -> Tensor:
+        """The maps of some edges, (edges, n_blocks, rows, cols), zero beyond smaller ones."""
+        index = self.index[0 if end == "head" else 1]
+        if len(self.groups) == 1 or bool((index[0, edges] == index[0, edges[:1]]).all()):
+            group = int(index[0, edges[0]]) if len(edges) else 0
+            return self._pad(self._build(group, index[1, edges]), end)
+        out: Tensor | None = None
+        for g in index[0, edges].unique().tolist():
+            mine = (index[0, edges] == g).nonzero().squeeze(1)
+            part = self._pad(self._build(g, index[1, edges[mine]]), end)
+            if out is None:
+                out = part.new_zeros(len(edges), *part.shape[1:])
+            out = out.index_copy(0, mine, part)
+        assert out is not None, "edges is not empty here"
+        return out
+
+    def _build(self, group: int, rows: Tensor) -> Tensor:
+        constraint, height, width = self.groups[group]
+        used, inverse = rows.unique(return_inverse=True)  # build a map once, however often used
+        blocks = constraint.build(self.parameters_of[group][used], height, width)
+        return blocks[inverse] if len(used) < len(rows) or not _sorted(inverse) else blocks
+
+    def _pad(self, blocks: Tensor, end: End) -> Tensor:
+        missing = (self.rows - blocks.shape[-2], self.cols[end] - blocks.shape[-1])
+        if missing == (0, 0):
+            return blocks
+        return nn.functional.pad(blocks, (0, missing[1], 0, missing[0]))
+
+    def apply_map(self, end: End, edges: Tensor, x: Tensor, adjoint: bool = False) -> Tensor:
+        """F x (or Fᵀ x) for every edge and its own x (edges, n_blocks, width, k)."""
+        if self.is_identity[end]:
+            rows, cols = self.rows, self.cols[end]
+            keep, want = (cols, rows) if not adjoint else (rows, cols)
+            x = x[..., :keep, :]
+            return nn.functional.pad(x, (0, 0, 0, want - keep)) if want > keep else x[..., :want, :]
+        if self.rows * self.cols[end] <= LARGEST_GATHERED:
+            blocks = self.blocks(end, edges)
+            return (blocks.mT if adjoint else blocks) @ x
+        order = edges.argsort()
+        used, counts = edges[order].unique_consecutive(return_counts=True)
+        blocks = self.blocks(end, used)
+        blocks = blocks.mT if adjoint else blocks
+        parts = [
+            torch.einsum("nij,enjk->enik", block, part)
+            for block, part in zip(blocks, x[order].split(counts.tolist()), strict=True)
+        ]
+        return torch.cat(parts)[order.argsort()] if parts else x.new_zeros(0, *x.shape[1:])
+
+    def map(self, end: End, edge: int) -> BlockMap:
+        """The map at one end of one edge, in its own size."""
+        group, row = self.index[0 if end == "head" else 1][:, edge].tolist()
+        return BlockMap(self._build(group, torch.tensor([row]))[0])
+
+
+def _sorted(inverse: Tensor) -> bool:
+    return bool((inverse[1:] > inverse[:-1]).all())

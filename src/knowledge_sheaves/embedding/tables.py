@@ -1,0 +1,100 @@
+"""Entity vectors: one table per width of stalk, entities of a type in consecutive rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from knowledge_sheaves.graph import IntArray
+
+
+class EntityTables(nn.Module):
+    """The 0-cochain as parameters: (entities, n_blocks, width, k) for every width there is.
+
+    Types of one width share a table, in which each has consecutive rows, so that "all entities of a
+    type" is a slice and never a copy. With one type, row and entity are the same number.
+    """
+
+    table_of: Tensor
+    row_of: Tensor
+
+    def __init__(
+        self, entity_types: IntArray, widths: list[int], n_blocks: int, sections: int
+    ) -> None:
+        super().__init__()
+        self.n_blocks, self.sections = n_blocks, sections
+        self.widths = sorted(set(widths))
+        self.width_of_type = widths
+        table_of_type = np.array([self.widths.index(w) for w in widths], dtype=np.int64)
+        tables = table_of_type[entity_types]
+        rows = np.zeros(len(entity_types), dtype=np.int64)
+        sizes = []
+        self.span: list[tuple[int, int, int]] = [(0, 0, 0)] * len(widths)
+        for table in range(len(self.widths)):
+            mine = np.flatnonzero(tables == table)
+            order = mine[np.argsort(entity_types[mine], kind="stable")]
+            rows[order] = np.arange(len(order))
+            sizes.append(len(order))
+            for kind in np.flatnonzero(table_of_type == table):
+                low, high = np.searchsorted(entity_types[order], [kind, kind + 1])
+                self.span[kind] = (table, int(low), int(high))
+        self.register_buffer("table_of", torch.from_numpy(tables), persistent=False)
+        self.register_buffer("row_of", torch.from_numpy(rows), persistent=False)
+        self.tables = nn.ParameterList(
+            nn.Parameter(torch.empty(size, n_blocks * width * sections))
+            for size, width in zip(sizes, self.widths, strict=True)
+        )
+
+    @property
+    def width(self) -> int:
+        """The widest block: what `lookup` pads to."""
+        return max(self.widths)
+
+    def reset(self, generator: torch.Generator, spread: float, uniform: bool = False) -> None:
+        with torch.no_grad():
+            for table in self.tables:
+                draw = torch.rand if uniform else torch.randn
+                table.copy_(spread * draw(table.shape, generator=generator))
+
+    def lookup(self, entities: Tensor, width: int | None = None) -> Tensor:
+        """The vectors of some entities, (n, n_blocks, width, k), zero beyond narrower ones.
+
+        Gradients are sparse: only the rows that were looked up are touched.
+        """
+        width = self.width if width is None else width
+        if len(self.tables) == 1:
+            return self._fit(self._rows(0, self.row_of[entities]), width)
+        tables = self.table_of[entities]
+        out: Tensor | None = None
+        for number in tables.unique().tolist():
+            mine = (tables == number).nonzero().squeeze(1)
+            part = self._fit(self._rows(number, self.row_of[entities[mine]]), width)
+            if out is None:
+                out = part.new_zeros(len(entities), *part.shape[1:])
+            out = out.index_copy(0, mine, part)
+        if out is None:
+            return self.tables[0].new_zeros(0, self.n_blocks, width, self.sections)
+        return out
+
+    def _rows(self, table: int, rows: Tensor) -> Tensor:
+        vectors = nn.functional.embedding(rows, self.tables[table], sparse=True)
+        return vectors.unflatten(1, (self.n_blocks, self.widths[table], self.sections))
+
+    def _fit(self, vectors: Tensor, width: int) -> Tensor:
+        own = vectors.shape[2]
+        if own == width:
+            return vectors
+        return nn.functional.pad(vectors, (0, 0, 0, width - own))
+
+    def of_type(self, kind: int) -> Tensor:
+        """All vectors of a type in the order of entity ids, (n, n_blocks, width, k): a view."""
+        table, low, high = self.span[kind]
+        rows = self.tables[table][low:high]
+        return rows.unflatten(1, (self.n_blocks, self.widths[table], self.sections))
+
+    def vector(self, entity: int) -> Tensor:
+        """One entity's vector in its own width, (dim,) or (dim, k)."""
+        table, row = int(self.table_of[entity]), int(self.row_of[entity])
+        vector = self.tables[table][row].unflatten(0, (-1, self.sections))
+        return vector.squeeze(-1) if self.sections == 1 else vector
