@@ -2,33 +2,173 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
-from knowledge_sheaves.graph.readers.pykeen_data import bundled_folder
-from knowledge_sheaves.graph.readers.raw import ENDS, Typing, assemble, drop_unseen, number_names
-from knowledge_sheaves.graph.readers.text import TextFormat, read_table
+from knowledge_sheaves.graph.readers import about, rdf, tables
+from knowledge_sheaves.graph.readers.betae import is_betae, read_betae
+from knowledge_sheaves.graph.readers.layout import TextFormat
+from knowledge_sheaves.graph.readers.pykeen_data import bundled_folder, download
+from knowledge_sheaves.graph.readers.raw import (
+    ENDS,
+    Raw,
+    Typing,
+    assemble,
+    drop_unseen,
+    number_names,
+)
+from knowledge_sheaves.graph.schema import Schema
+from knowledge_sheaves.graph.schema_file import load_type_choices
+from knowledge_sheaves.graph.splits import SIZES, split
+from knowledge_sheaves.graph.type_rules import TypesOf
+
+SPLITS = {
+    "train": ("train", "training"),
+    "valid": ("valid", "validation", "val", "dev"),
+    "test": ("test", "testing"),
+}
+SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def load(source: str | Path, *, text: TextFormat | None = None) -> Dataset:
+def load(
+    source: str | Path,
+    *,
+    schema: Schema | str | Path | None = None,
+    types: TypesOf | str | Path | None = None,
+    type_separator: str | None = None,
+    labels: Mapping[str, str] | str | Path | None = None,
+    strict: bool = False,
+    min_type_count: int = 1,
+    min_pair_count: int = 1,
+    text: TextFormat | None = None,
+    sizes: Sequence[float] = SIZES,
+    seed: int = 0,
+    keep_unseen: bool = False,
+) -> Dataset:
     """Read a data set.
+
+    ``source`` is a folder with train, valid and test (text, Parquet or RDF); a file, or a folder
+    with ``triples``, which is split here by ``sizes`` and ``seed``; a folder of the BetaE
+    benchmark; or the name of a PyKEEN data set. A folder may also hold ``types``, ``labels``
+    (text or Parquet) and ``schema.yaml``.
+
+    ``types`` is a mapping, a table of entity and type (``type_separator`` divides several in one
+    field), ``"regex:..."`` with one group that finds the type at the start of the name (for
+    NELL ``"regex:concept_([a-z]+)_"``), or ``"none"``. ``strict`` and the minimum counts are those
+    of `KnowledgeGraph.from_triples`. Triples of valid and test with names that train never shows
+    are dropped and counted in the notes, as PyKEEN does; ``keep_unseen`` keeps them.
 
     >>> load("nations")
     Dataset('nations': 14 entities of 1 types, 55 relations, triples: 1592 train, 199 valid, \
 201 test)
     """
-    form = text or TextFormat()
-    folder = Path(source)
-    if not folder.exists():
-        found = bundled_folder(str(source))
-        if found is None:
-            raise InputError(f"{source}: no such file, folder or data set.")
-        folder = found
-    frames = {
-        split: read_table(folder / f"{split}.txt", ENDS, form)
-        for split in ("train", "valid", "test")
-        if (folder / f"{split}.txt").exists()
-    }
-    raw = drop_unseen(number_names(frames))
-    return assemble(raw, Typing(), name=Path(source).name, source=str(source))
+    found = _find(source)
+    raw, name = _read(found, text or TextFormat())
+    folder = found if isinstance(found, Path) and found.is_dir() else None
+    raw = _with_about(raw, folder, types, type_separator, labels)
+    if "train" in raw.splits and not keep_unseen and not (folder and is_betae(folder)):
+        raw = drop_unseen(raw)
+    typing = _typing(schema, folder, strict, min_type_count, min_pair_count)
+    if "train" in raw.splits:
+        return assemble(raw, typing, name=name, source=str(source))
+    whole = assemble(
+        replace(raw, splits={"train": raw.splits["all"]}), typing, name=name, source=str(source)
+    )
+    parts = split(whole.train, sizes, seed)
+    return replace(parts, name=name, source=str(source), notes=whole.notes + parts.notes)
+
+
+def _find(source: str | Path) -> Path | str:
+    """Return a path that exists, or the name of a data set to download."""
+    path = Path(source).expanduser()
+    if path.exists():
+        return path
+    bundled = bundled_folder(str(source))
+    if bundled is not None:
+        return bundled
+    if isinstance(source, Path) or len(path.parts) > 1 or path.suffix:
+        raise InputError(f"{source}: there is no such file or folder.")
+    return source
+
+
+def _read(found: Path | str, form: TextFormat) -> tuple[Raw, str]:
+    if isinstance(found, str):
+        return download(found), found
+    if not found.is_dir():
+        return _read_files({"all": found}, form), found.name.split(".")[0]
+    name = found.resolve().name
+    return (read_betae(found) if is_betae(found) else _read_files(_files(found), form)), name
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    suffixes = (*tables.SUFFIXES, *rdf.SUFFIXES)
+    by_split = {split: about.find_file(folder, stems, suffixes) for split, stems in SPLITS.items()}
+    found = {split: path for split, path in by_split.items() if path is not None}
+    if "train" in found:
+        return found
+    whole = about.find_file(folder, ("triples",), suffixes)
+    if whole is None:
+        raise InputError(
+            f"{folder}: there is no train file (or triples, to be split) here that ends in "
+            f"{', '.join(suffixes)}."
+        )
+    return {"all": whole}
+
+
+def _read_files(files: dict[str, Path], form: TextFormat) -> Raw:
+    kinds = {split: _kind(path) for split, path in files.items()}
+    if set(kinds.values()) == {"rdf"}:
+        return rdf.read_rdf(files)
+    if "rdf" in kinds.values():
+        names = ", ".join(path.name for path in files.values())
+        raise InputError(f"{names}: write all splits as RDF, or all as tables.")
+    return number_names(
+        {split: tables.read_table(path, ENDS, form) for split, path in files.items()}
+    )
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower()
+    if name.endswith(rdf.SUFFIXES):
+        return "rdf"
+    if name.endswith(tables.SUFFIXES):
+        return "table"
+    known = ", ".join((*tables.SUFFIXES, *rdf.SUFFIXES))
+    raise InputError(f"{path}: the ending does not tell what it is; use one of {known}.")
+
+
+def _with_about(
+    raw: Raw,
+    folder: Path | None,
+    types: TypesOf | str | Path | None,
+    separator: str | None,
+    labels: Mapping[str, str] | str | Path | None,
+) -> Raw:
+    """Add the types and labels that the user points to, else those that lie in the folder."""
+    if folder is not None:
+        types = types or about.find_file(folder, about.TYPE_FILES)
+        labels = labels or about.find_file(folder, about.LABEL_FILES)
+    if types is not None:
+        found, notes = about.types_of(types, raw.entities, separator)
+        raw = replace(raw, types=found, notes=raw.notes + notes)
+    if labels is not None:
+        given = labels if isinstance(labels, Mapping) else about.read_labels(Path(labels))
+        raw = replace(raw, labels=given)
+    return raw
+
+
+def _typing(
+    schema: Schema | str | Path | None,
+    folder: Path | None,
+    strict: bool,
+    min_type_count: int,
+    min_pair_count: int,
+) -> Typing:
+    if schema is None and folder is not None:
+        schema = about.find_file(folder, ("schema",), SCHEMA_SUFFIXES)
+    if schema is None or isinstance(schema, Schema):
+        return Typing(schema, {}, strict, min_type_count, min_pair_count)
+    return Typing(Schema.load(schema), load_type_choices(schema))

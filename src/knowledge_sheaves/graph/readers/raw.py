@@ -63,9 +63,13 @@ def number_names(frames: Mapping[str, pl.DataFrame]) -> Raw:
 
 
 def _codes(names: pl.Series) -> tuple[IntArray, list[str]]:
-    distinct = names.unique(maintain_order=True)
-    codes = names.cast(pl.Enum(distinct)).to_physical().to_numpy()
-    return codes.astype(np.int64), distinct.to_list()
+    """Return an id for each name, and the distinct names; a categorical hashes each name once."""
+    categories = names.cast(pl.Categorical)
+    distinct = categories.unique(maintain_order=True)
+    codes, kept = categories.to_physical().to_numpy(), distinct.to_physical().to_numpy()
+    places = np.zeros(int(kept.max(initial=0)) + 1, np.int64)
+    places[kept] = np.arange(len(kept))
+    return places[codes], distinct.cast(pl.String).to_list()
 
 
 def _by_appearance(ends: IntArray, names: Sequence[str]) -> list[str]:
@@ -124,7 +128,7 @@ def _kept(names: Sequence[str], keep: Iterable[bool]) -> list[str]:
 def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
     """Choose types, read off or apply the schema, and build the graphs."""
     if not len(raw.splits["train"]):
-        raise InputError(f"{source}: there are no triples to train on.")
+        raise InputError(" ".join((f"{source}: there are no triples to train on.", *raw.notes)))
     entities = Vocabulary(raw.entities)
     chosen, kinds = _types(raw, typing, source)
     entity_types = kinds.ids(chosen)
@@ -227,7 +231,9 @@ def _check_relations(relations: Sequence[str], schema: Schema, source: str) -> N
 def _edges(raw: Raw, schema: Schema, entity_types: IntArray, triples: IntArray) -> IntArray:
     """Return the edge of each triple; few (relation, type, type) are distinct, so ask for those."""
     width = len(schema.types)
-    keys, inverse = np.unique(_pair_keys(triples, entity_types, width), return_inverse=True)
-    relations, pairs = np.divmod(keys, width * width)
+    keys = _pair_keys(triples, entity_types, width)
+    distinct = pl.Series(keys).unique().sort().to_numpy()
+    relations, pairs = np.divmod(distinct, width * width)
     names = [raw.relations[relation] for relation in relations.tolist()]
-    return schema.find_edges(names, *np.divmod(pairs, width))[inverse]
+    edges = schema.find_edges(names, *np.divmod(pairs, width))
+    return edges[np.searchsorted(distinct, keys)]

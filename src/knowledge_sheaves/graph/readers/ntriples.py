@@ -1,0 +1,104 @@
+"""N-Triples and N-Quads, a line a statement, matched by regular expressions all at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.readers.lines import DAMAGED, text_lines
+
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+
+_IRI = r'<[^<>"{}|^`\x00-\x20]+>'
+_NODE = rf"(?:{_IRI}|_:[^\s<>]*[^\s<>.])"
+_START = rf"^\s*({_NODE})\s*<([^<>\x00-\x20]+)>\s*"
+_END = rf"\s*(?:{_NODE})?\s*\.\s*(?:#.*)?$"
+_LINK = rf"{_START}({_NODE}){_END}"
+_LITERAL = rf'{_START}"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^{_IRI})?{_END}'
+_NOTHING = r"^\s*(?:#.*)?$"
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What an RDF file says: links between nodes, labels (node, text, language), literals."""
+
+    links: pl.DataFrame
+    labels: list[tuple[str, str, str]]
+    literals: int
+
+
+def read_lines(path: Path, form: str) -> Statements:
+    """Read a file of N-Triples or N-Quads; ``form`` names it in errors."""
+    lines = _lines(path)
+    line = pl.col("line")
+    links = lines.select(_groups(_LINK, "head", "relation", "tail")).drop_nulls()
+    rest = lines.filter(~line.str.contains(_LINK) & ~line.str.contains(_NOTHING))
+    literals = rest.select(line, *_groups(_LITERAL, "head", "relation", "text", "language"))
+    wrong = literals.filter(pl.col("head").is_null())
+    if len(wrong):
+        _refuse(path, form, wrong["line"][0])
+    labelled = literals.filter(pl.col("relation") == LABEL)
+    labels = [
+        (_name(head), _unescape(text), language or "")
+        for head, text, language in labelled.select("head", "text", "language").rows()
+    ]
+    return Statements(_named(links), labels, len(literals) - len(labelled))
+
+
+def _lines(path: Path) -> pl.DataFrame:
+    # No line of text holds the byte 0x01, so that each is one field.
+    try:
+        return pl.read_csv(
+            path, has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
+        ).drop_nulls()
+    except pl.exceptions.NoDataError:
+        raise InputError(f"{path}: the file is empty.") from None
+    except (pl.exceptions.PolarsError, OSError, *DAMAGED):
+        return pl.DataFrame({"line": [line.rstrip("\r\n") for line in text_lines(path)]})
+
+
+def _groups(pattern: str, *names: str) -> list[pl.Expr]:
+    return [pl.col("line").str.extract(pattern, place).alias(n) for place, n in enumerate(names, 1)]
+
+
+def _refuse(path: Path, form: str, wrong: str) -> None:
+    for number, line in enumerate(text_lines(path), 1):
+        if line.rstrip("\r\n") == wrong:
+            raise InputError(
+                f"{path}, line {number}: {wrong[:80]!r} is not a statement of {form}; correct it."
+            )
+
+
+def _named(links: pl.DataFrame) -> pl.DataFrame:
+    """Take the brackets off IRIs, and undo escapes in the few files that have them."""
+    links = links.with_columns(pl.all().str.strip_prefix("<").str.strip_suffix(">"))
+    for name in links.columns:
+        if links[name].str.contains("\\", literal=True).any():
+            links = links.with_columns(pl.col(name).map_elements(_unescape, pl.String))
+    return links
+
+
+def _name(node: str) -> str:
+    return _unescape(node.removeprefix("<").removesuffix(">"))
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_LETTERS = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _unescape(text: str) -> str:
+    r"""Undo the escapes of N-Triples.
+
+    >>> _unescape(r'caf\u00e9 \"x\"')
+    'café "x"'
+    """
+
+    def character(match: re.Match[str]) -> str:
+        short, long, letter = match.groups()
+        return _LETTERS.get(letter, letter) if letter else chr(int(short or long, 16))
+
+    return _ESCAPE.sub(character, text) if "\\" in text else text

@@ -1,0 +1,155 @@
+"""RDF files: N-Triples and N-Quads by polars, the other forms by rdflib.
+
+`rdf:type` gives the types, `rdfs:label` the labels (no language or English first), and
+`rdfs:subClassOf` says which types are more specific: in a file whose entities have types it is
+no fact about entities; in one without, say a bare taxonomy, it is a relation like any other.
+Literals are skipped and counted. An entity is named by its IRI, or by the label of its blank node
+(`_:b1`, numbered by appearance where rdflib reads); the names of graphs are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.readers.lines import DAMAGED, damaged, open_bytes, text_lines
+from knowledge_sheaves.graph.readers.ntriples import LABEL, Statements, read_lines
+from knowledge_sheaves.graph.readers.raw import ENDS, Raw, number_names
+
+BY_LINE = {".nt": "N-Triples", ".nq": "N-Quads"}
+BY_RDFLIB = {
+    ".ttl": "turtle",
+    ".turtle": "turtle",
+    ".rdf": "xml",
+    ".owl": "xml",
+    ".xml": "xml",
+    ".jsonld": "json-ld",
+}
+SUFFIXES = tuple(f"{kind}{packed}" for kind in (*BY_LINE, *BY_RDFLIB) for packed in ("", ".gz"))
+
+TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
+# Every individual has these, so they tell nothing apart.
+EMPTY_TYPES = [
+    "http://www.w3.org/2002/07/owl#NamedIndividual",
+    "http://www.w3.org/2002/07/owl#Thing",
+    "http://www.w3.org/2000/01/rdf-schema#Resource",
+]
+# Relative IRIs need a base; this one does not tell where the file happened to lie.
+BASE = "file:///"
+
+
+def read_rdf(files: dict[str, Path]) -> Raw:
+    """Read RDF files, one for each split."""
+    said = {split: _statements(path) for split, path in files.items()}
+    relation = pl.col("relation")
+    links = pl.concat([part.links for part in said.values()])
+    types = links.filter((relation == TYPE) & ~pl.col("tail").is_in(EMPTY_TYPES))
+    about = [TYPE, SUBCLASS] if len(types) else [TYPE]
+    frames = {split: part.links.filter(~relation.is_in(about)) for split, part in said.items()}
+    literals = sum(part.literals for part in said.values())
+    labels = _best_labels(label for part in said.values() for label in part.labels)
+    return replace(
+        number_names(frames),
+        types=_grouped(types) or None,
+        subclass_of=_grouped(links.filter(relation == SUBCLASS)) or None,
+        labels=labels or None,
+        notes=_skipped(literals),
+    )
+
+
+def _skipped(literals: int) -> tuple[str, ...]:
+    if not literals:
+        return ()
+    are = "value is" if literals == 1 else "values are"
+    return (f"{literals} literal {are} skipped: entities relate to entities here.",)
+
+
+def _statements(path: Path) -> Statements:
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    kind = suffixes[-1]
+    return read_lines(path, BY_LINE[kind]) if kind in BY_LINE else _parse(path, BY_RDFLIB[kind])
+
+
+def _grouped(links: pl.DataFrame) -> dict[str, list[str]]:
+    return dict(links.group_by("head", maintain_order=True).agg("tail").iter_rows())
+
+
+def _best_labels(labels: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Keep one label a node: without a language, else English, else the first language."""
+
+    def preference(label: tuple[str, str, str]) -> tuple[bool, bool, str]:
+        _, _, language = label
+        return language != "", not language.lower().startswith("en"), language
+
+    # From the least to the most preferred; of equals, the first in the file stays.
+    ordered = sorted(labels, key=preference)[::-1]
+    return {node: text for node, text, _ in ordered}
+
+
+def _parse(path: Path, form: str) -> Statements:
+    # rdflib takes a third of a second to import, and only these forms need it.
+    from rdflib import BNode, Graph, Literal
+    from rdflib.plugins.stores.memory import Memory
+
+    rows: list[tuple[Any, Any, Any]] = []
+
+    class Recorder(Memory):
+        """Keeps statements in the order of the file, which a set would lose."""
+
+        def add(self, triple: Any, context: Any, quoted: bool = False) -> None:
+            rows.append(triple)
+
+    try:
+        with open_bytes(path) as file:
+            Graph(store=Recorder()).parse(file, format=form, publicID=BASE)
+    except DAMAGED as error:
+        raise damaged(path, error) from None
+    except UnicodeDecodeError:
+        deque(text_lines(path), maxlen=0)  # which finds the line
+        raise
+    except Exception as error:  # each parser of rdflib has errors of its own
+        raise InputError(f"{path}{_where(error)}: not readable as {form}: {_why(error)}.") from None
+
+    blank: dict[Any, str] = {}
+
+    def name(node: Any) -> str:
+        if isinstance(node, BNode):
+            return blank.setdefault(node, f"_:b{len(blank) + 1}")
+        return str(node)
+
+    links, labels, literals = [], [], 0
+    for head, relation, tail in rows:
+        if not isinstance(tail, Literal):
+            links.append((name(head), str(relation), name(tail)))
+        elif str(relation) == LABEL:
+            labels.append((name(head), str(tail), tail.language or ""))
+        else:
+            literals += 1
+    frame = pl.DataFrame(links, schema=dict.fromkeys(ENDS, pl.String), orient="row")
+    return Statements(frame, labels, literals)
+
+
+def _where(error: Exception) -> str:
+    """Return the line, which each parser keeps in its own way."""
+    if hasattr(error, "getLineNumber"):
+        return f", line {error.getLineNumber()}"
+    if hasattr(error, "lineno") and isinstance(error.lineno, int):
+        return f", line {error.lineno}"
+    lines = getattr(error, "lines", None)
+    return f", line {lines + 1}" if isinstance(lines, int) else ""
+
+
+def _why(error: Exception) -> str:
+    for name in ("_why", "msg"):
+        if isinstance(reason := getattr(error, name, None), str):
+            return reason
+    if hasattr(error, "getMessage"):
+        return str(error.getMessage())
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,144 @@
+"""Splits: set triples aside for validation and test, and say what leaks between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import BoolArray, IntArray
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph.knowledge import KnowledgeGraph
+
+SIZES = (0.8, 0.1, 0.1)
+MOST_LISTED = 10
+
+
+def split(graph: KnowledgeGraph, sizes: Sequence[float] = SIZES, seed: int = 0) -> Dataset:
+    """Split a graph at random into train, valid and test, by shares that add up to 1.
+
+    Every entity and every relation that has triples keeps at least one in train, because nothing
+    could be learnt about it otherwise; where that leaves too few triples to set aside, the notes
+    say so. They also name relations that would leak (see `leaks`). A share of 0 gives no split.
+
+    >>> rows = [(a, "r", b) for a in "abcde" for b in "abcde"]
+    >>> split(KnowledgeGraph.from_triples(rows), sizes=(0.6, 0.2, 0.2))
+    Dataset('data': 5 entities of 1 types, 1 relations, triples: 15 train, 5 valid, 5 test)
+    """
+    _check_sizes(sizes)
+    order = np.random.default_rng(seed).permutation(graph.num_triples)
+    triples = graph.triples[order]
+    free = np.flatnonzero(~_needed(triples, graph.num_entities, graph.num_relations))
+    wanted = [round(size * len(triples)) for size in sizes[1:]]
+    given = _shrink(wanted, len(free))
+    aside = np.split(free, np.cumsum(given))[:2]
+    train = np.ones(len(triples), np.bool_)
+    train[np.concatenate(aside)] = False
+    notes = []
+    if sum(given) < sum(wanted):
+        notes.append(
+            f"Only {sum(given)} of the {sum(wanted)} triples wanted for valid and test are set "
+            "aside: the others are needed in train, to show every entity and relation."
+        )
+    valid, test = (
+        graph.with_triples(triples[rows]) if size else None
+        for size, rows in zip(sizes[1:], aside, strict=True)
+    )
+    if sum(given):
+        notes += leak_notes(graph)
+    return Dataset(graph.with_triples(triples[train]), valid, test, notes=tuple(notes))
+
+
+def _check_sizes(sizes: Sequence[float]) -> None:
+    good = len(sizes) == 3 and all(size >= 0 for size in sizes) and sizes[0] > 0
+    if not good or not math.isclose(sum(sizes), 1, abs_tol=1e-6):
+        raise InputError(
+            "The sizes of train, valid and test must be three shares that add up to 1, "
+            f"the first above 0, not {tuple(sizes)}."
+        )
+
+
+def _needed(triples: IntArray, num_entities: int, num_relations: int) -> BoolArray:
+    """Mark triples that together show every entity and relation: the first to show each."""
+    needed = np.zeros(len(triples), np.bool_)
+    entities = np.zeros(num_entities, np.bool_)
+    relations = np.zeros(num_relations, np.bool_)
+    # Column by column, so that an entity which a triple shows already needs no other.
+    for column, shown in ((1, relations), (0, entities), (2, entities)):
+        values, first = np.unique(triples[:, column], return_index=True)
+        rows = first[~shown[values]]
+        needed[rows] = True
+        entities[triples[rows][:, ::2]] = relations[triples[rows, 1]] = True
+    return needed
+
+
+def _shrink(wanted: Sequence[int], most: int) -> list[int]:
+    total = sum(wanted)
+    return list(wanted) if total <= most else [number * most // total for number in wanted]
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Two relations of which one gives the other away: as its duplicate or as its inverse.
+
+    ``shared`` counts the pairs of entities in both; ``share`` is relative to the smaller one.
+    A symmetric relation is its own inverse.
+    """
+
+    kind: str
+    first: str
+    second: str
+    shared: int
+    share: float
+
+    def __str__(self) -> str:
+        which = f"{self.first!r} and {self.second!r}"
+        if self.kind == "symmetric":
+            which = repr(self.first)
+        return f"{self.kind} {which} ({self.share:.0%} of the pairs, {self.shared} shared)"
+
+
+def leaks(graph: KnowledgeGraph, *, min_share: float = 0.8, min_shared: int = 10) -> list[Leak]:
+    """Find duplicate, inverse and symmetric relations, the largest overlap first.
+
+    >>> rows = [(a, "parent", b) for a in "abcd" for b in "efgh"]
+    >>> rows += [(b, "child", a) for a, _, b in rows]
+    >>> print(*leaks(KnowledgeGraph.from_triples(rows)))
+    inverse 'parent' and 'child' (100% of the pairs, 16 shared)
+    """
+    names = graph.schema.relation_names
+    place = {name: number for number, name in enumerate(names)}
+    by_edge = np.array([place[relation.name] for relation in graph.schema.relations], np.int64)
+    heads, edges, tails = graph.triples.T.astype(np.int64)
+    forward = pl.DataFrame(
+        {"key": heads * graph.num_entities + tails, "relation": by_edge[edges]}
+    ).lazy()
+    backward = pl.DataFrame(
+        {"key": tails * graph.num_entities + heads, "relation": by_edge[edges]}
+    ).filter(pl.Series(heads != tails))
+    sizes = np.bincount(by_edge[edges], minlength=len(names))
+    found = []
+    for kind, other, apart in (("duplicate", forward, 1), ("inverse", backward.lazy(), 0)):
+        first, second = pl.col("relation"), pl.col("relation_right")
+        pairs = forward.join(other, on="key").filter(second - first >= apart)
+        counts = pairs.group_by("relation", "relation_right").len().collect()
+        for one, two, shared in counts.rows():
+            share = shared / min(sizes[one], sizes[two])
+            if share >= min_share and shared >= min_shared:
+                which = "symmetric" if one == two else kind
+                found.append(Leak(which, names[one], names[two], shared, share))
+    return sorted(found, key=lambda leak: (-leak.shared, leak.kind, leak.first, leak.second))
+
+
+def leak_notes(graph: KnowledgeGraph) -> list[str]:
+    """Return one sentence that names what leaks, or none."""
+    found = leaks(graph)
+    if not found:
+        return []
+    listed = "; ".join(map(str, found[:MOST_LISTED]))
+    more = f"; and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+    return [f"Relations leak between the splits, which flatters every model: {listed}{more}."]
