@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from knowledge_sheaves.evaluation.calibration import fit_temperature, probabilities
 from knowledge_sheaves.evaluation.metrics import RankMetrics
+from knowledge_sheaves.evaluation.patterns import RelationPattern, relation_patterns
 from knowledge_sheaves.evaluation.ranking import Ranks, Scorer, Side, SideRanks, rank_triples
+from knowledge_sheaves.evaluation.report import LinkPredictionReport, evaluate
 
-__all__ = ["RankMetrics", "Ranks", "Scorer", "Side", "SideRanks", "rank_triples"]
+__all__ = [
+    "LinkPredictionReport",
+    "RankMetrics",
+    "Ranks",
+    "RelationPattern",
+    "Scorer",
+    "Side",
+    "SideRanks",
+    "evaluate",
+    "fit_temperature",
+    "probabilities",
+    "rank_triples",
+    "relation_patterns",
+]

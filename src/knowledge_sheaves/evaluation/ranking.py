@@ -139,7 +139,7 @@ def rank_triples(
     """
     if side not in ("head", "tail", "both"):
         raise InputError(f"The side to rank is 'head', 'tail' or 'both', not {side!r}.")
-    facts, names = _union(known)
+    facts, names = known_facts(known)
     rows = as_triples(triples)
     heads, edges, tails = (rows[:, place].astype(np.int64) for place in range(3))
     check_ids(edges, len(names), "Relations")
@@ -179,7 +179,7 @@ def relation_ids(schema: Schema) -> IntArray:
     return np.array([places[relation.name] for relation in schema.relations], np.int64)
 
 
-def _union(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArray]:
+def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArray]:
     """All facts of the graphs by relation name, types forgotten; and the name of each edge."""
     if not known:
         raise InputError("Ranking needs at least one graph of known facts, say the training graph.")

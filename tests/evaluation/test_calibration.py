@@ -1,0 +1,96 @@
+"""Temperatures and probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.evaluation import fit_temperature, probabilities
+from knowledge_sheaves.evaluation.calibration import EPSILON
+from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from ranking_cases import TableScorer
+
+
+def test_probabilities_follow_the_formula() -> None:
+    energies = torch.tensor([[0.0, 1.0, 2.0], [3.0, 0.0, torch.inf]], dtype=torch.float64)
+    found = probabilities(energies, torch.tensor([2, 0]), tau=0.5)
+    for row, n, values in zip(found.tolist(), (2, 1), energies.tolist(), strict=True):
+        weights = [np.exp(-value / 0.5) for value in values]
+        for p, weight in zip(row, weights, strict=True):
+            assert p == pytest.approx(min(1 - EPSILON, n * weight / sum(weights)))
+    assert found[0, 0] == 1 - EPSILON
+    assert found[1, 2] == 0
+
+
+@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan")])
+def test_a_temperature_is_positive(tau: float) -> None:
+    with pytest.raises(InputError, match="positive number"):
+        probabilities(torch.zeros(2), 1, tau)
+
+
+def sampled_world(tau: float) -> tuple[KnowledgeGraph, TableScorer]:
+    """Facts drawn from the model itself: each (h, r) has one tail, drawn at temperature tau."""
+    generator = np.random.default_rng(0)
+    entities, relations = 20, 40
+    energies = generator.exponential(1.0, (entities, relations, entities))
+    weights = np.exp(-energies / tau)
+    # Given the relation, pairs are drawn so that both sides follow the same softmax weights.
+    rows = []
+    for relation in range(relations):
+        flat = weights[:, relation].ravel() / weights[:, relation].sum()
+        for place in generator.choice(len(flat), 60, p=flat):
+            rows.append((place // entities, relation, place % entities))
+    columns = np.array(rows).T
+    schema = Schema.single(str(place) for place in range(relations))
+    graph = KnowledgeGraph.from_arrays(*columns, schema=schema, num_entities=entities)
+    return graph, TableScorer(graph, energies)
+
+
+@pytest.mark.parametrize("tau", [0.5, 2.0])
+def test_the_temperature_that_made_the_facts_is_found(tau: float) -> None:
+    graph, model = sampled_world(tau)
+    nothing = graph.with_triples(graph.triples[:0])
+    assert fit_temperature(model, graph, nothing, sample=5000) == pytest.approx(tau, rel=0.25)
+
+
+def test_the_temperature_scales_with_the_energies() -> None:
+    graph, model = sampled_world(1.0)
+    nothing = graph.with_triples(graph.triples[:0])
+    larger = TableScorer(graph, 1000 * model.energies)
+    first, second = (fit_temperature(each, graph, nothing) for each in (model, larger))
+    assert second == pytest.approx(1000 * first, rel=1e-2)
+
+
+def test_a_perfect_model_is_cold_and_a_useless_one_has_some_temperature() -> None:
+    graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("c", "r", "d")])
+    nothing = graph.with_triples(graph.triples[:0])
+    energies = np.ones((4, 1, 4))
+    energies[0, 0, 1] = energies[2, 0, 3] = 0
+    tau = fit_temperature(TableScorer(graph, energies), graph, nothing)
+    assert probabilities(torch.from_numpy(energies[0, 0]), 1, tau)[1] > 0.99
+    assert fit_temperature(TableScorer(graph, np.ones((4, 1, 4))), graph, nothing) > 0
+
+
+def test_little_memory_uses_fewer_triples() -> None:
+    graph, model = sampled_world(1.0)
+    rows: list[int] = []
+
+    class Counting(TableScorer):
+        def score_tails(self, heads: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+            rows.append(len(heads))
+            return super().score_tails(heads, edges)
+
+    counting = Counting(graph, model.energies)
+    fit_temperature(counting, graph, graph, memory_limit=10 * 4 * 4 * graph.num_entities)
+    assert rows == [10]
+
+
+def test_nothing_to_fit_is_refused() -> None:
+    graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+    nothing = graph.with_triples(graph.triples[:0])
+    with pytest.raises(InputError, match="validation triples"):
+        fit_temperature(TableScorer(graph, np.zeros((2, 1, 2))), nothing, graph)
+    with pytest.raises(SheafError, match="diverged"):
+        fit_temperature(TableScorer(graph, np.full((2, 1, 2), np.nan)), graph, graph)
