@@ -112,6 +112,26 @@ def test_products_give_the_scores_of_the_triples(
         assert (relations - expected_relations).abs().max() <= close
 
 
+def test_clamped_and_biased_by_end_scores_are_the_same_for_triples_and_for_products() -> None:
+    graph = small_graph()
+    chosen = {"dim": 6, "norm": 2, "power": 1, "clamp": 0.8, "biases": "by-end"}
+    model = random_model("transr", graph, reciprocal=False, **chosen)
+    triples = torch.from_numpy(all_triples(graph))
+    with torch.no_grad():
+        scores = model.scores(triples)
+        left, right = (end.flatten(1) for end in model.ends(triples))
+        z = model.translation(triples[:, 1]).flatten(1)
+        bias = model.biases[triples[:, 0], 0] + model.biases[triples[:, 2], 1]
+    short = [v * (0.8 / v.norm(dim=1, keepdim=True)).clamp(max=1) for v in (left - z, right)]
+    torch.testing.assert_close(scores, (short[0] + z - short[1]).norm(dim=1) - bias)
+    heads, edges, tails = triples.T
+    rows = torch.arange(len(triples))
+    torch.testing.assert_close(model.score_tails(heads, edges)[rows, tails], scores)
+    torch.testing.assert_close(model.score_heads(edges, tails)[rows, heads], scores)
+    relations = model.score_relations(heads, tails)[rows, edges]
+    torch.testing.assert_close(relations, scores + bias)
+
+
 @pytest.mark.parametrize("name", [n for n, c in CATALOGUE.items() if c.lifted])
 def test_lifted_models_rank_as_the_bilinear_score(name: str) -> None:
     graph = small_graph()

@@ -27,6 +27,8 @@ class SheafConfig:
     ``lifted`` puts entities on a sphere, so that energies rank tails as ⟨F x_h, x_t⟩ does.
     ``norm`` and ``power`` say how a residual is measured when scores are compared, ‖ρ‖_norm^power;
     harmonic extension always uses the square. ``space="torus"`` takes differences modulo 1.
+    ``biases="by-end"`` gives an entity one bias as head and another as tail. ``clamp`` shortens
+    F_h x_h and F_t x_t to that length, in the same norm, before scores are compared.
 
     >>> SheafConfig(name="mine", dim=32, block=2, head="rotation").n_blocks
     16
@@ -38,12 +40,13 @@ class SheafConfig:
     head: str = "free"
     tail: str = "identity"
     translation: bool | Literal["projected"] = False
-    biases: bool = False
+    biases: bool | Literal["by-end"] = False
     relation_dim: int | None = None
     sections: int = 1
     lifted: bool = False
     norm: float = 2
     power: float = 2
+    clamp: float | None = None
     space: Literal["vector", "torus"] = "vector"
     reciprocal: bool = True
     init: float | None = None
@@ -82,7 +85,9 @@ class SheafConfig:
             )
         if self.space not in ("vector", "torus"):
             raise InputError(f"space must be vector or torus, not {self.space!r}.")
-        for name in ("norm", "power"):
+        if self.biases not in (True, False, "by-end"):
+            raise InputError(f"biases must be true, false or by-end, not {self.biases!r}.")
+        for name in ("norm", "power") if self.clamp is None else ("norm", "power", "clamp"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
                 raise InputError(f"{name} must be a number above 0, not {value!r}.")
@@ -96,6 +101,28 @@ class SheafConfig:
     def n_blocks(self) -> int:
         """How many blocks every map of the model has."""
         return 1 if self.block is None else self.dim // self.block
+
+    @property
+    def notes(self) -> list[str]:
+        """Where scores are not the energies that queries minimise, in sentences for the user.
+
+        >>> model_config("transe", norm=1, power=1).notes
+        ['Scores use the norm of order 1; harmonic extension minimises the squared Euclidean norm.']
+        """
+        if self.space == "torus":
+            return ["Differences are taken modulo 1, so harmonic extension has no closed form."]
+        found = []
+        if self.norm != 2:
+            found.append(
+                f"Scores use the norm of order {self.norm:g}; harmonic extension minimises the "
+                "squared Euclidean norm."
+            )
+        if self.clamp is not None:
+            found.append(
+                f"Scores clamp projected entities to length {self.clamp:g}; harmonic extension "
+                "does not."
+            )
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -17,6 +17,7 @@ from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
 from knowledge_sheaves.embedding.scoring import (
     Pool,
     Siblings,
+    clamp,
     score_entities,
     score_relations,
 )
@@ -72,7 +73,10 @@ class SheafEmbedding(nn.Module):
         self.translations = (
             nn.Parameter(torch.empty(len(edges), size)) if config.translation else None
         )
-        self.biases = nn.Parameter(torch.zeros(graph.num_entities, 1)) if config.biases else None
+        columns = 2 if config.biases == "by-end" else 1
+        self.biases = (
+            nn.Parameter(torch.zeros(graph.num_entities, columns)) if config.biases else None
+        )
         # A symmetric relation cannot move its entities, nor any relation beyond its dimension.
         heights = torch.tensor(
             [
@@ -174,14 +178,15 @@ class SheafEmbedding(nn.Module):
             z = self.maps.apply_map("head", edges, z)
         return z
 
-    def ends(self, triples: npt.ArrayLike | Tensor) -> tuple[Tensor, Tensor]:
+    def ends(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> tuple[Tensor, Tensor]:
         """F_h x_h + z and F_t x_t of every triple, (triples, n_blocks, rows, k)."""
         heads, edges, tails = _columns(triples)
-        x_h, x_t = self.lookup("head", heads), self.lookup("tail", tails)
-        left = self.maps.apply_map("head", edges, x_h)
+        left = self.maps.apply_map("head", edges, self.lookup("head", heads))
+        right = self.maps.apply_map("tail", edges, self.lookup("tail", tails))
+        if clamped:
+            left, right = clamp(self.config, left), clamp(self.config, right)
         z = self.translation(edges)
-        left = left if z is None else left + z
-        return left, self.maps.apply_map("tail", edges, x_t)
+        return left if z is None else left + z, right
 
     def lookup(self, end: End, entities: Tensor) -> Tensor:
         """Vectors of entities, in blocks as wide as the maps at that end expect."""
@@ -189,9 +194,9 @@ class SheafEmbedding(nn.Module):
             ..., : self.maps.cols[end], :
         ]
 
-    def residuals(self, triples: npt.ArrayLike | Tensor) -> Tensor:
+    def residuals(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> Tensor:
         """ρ_e = F_h x_h + z − F_t x_t, (triples, n_blocks, rows, k)."""
-        left, right = self.ends(triples)
+        left, right = self.ends(triples, clamped)
         return torus_difference(left, right) if self.config.space == "torus" else left - right
 
     def energies(self, triples: npt.ArrayLike | Tensor | None = None) -> Tensor:
@@ -205,20 +210,21 @@ class SheafEmbedding(nn.Module):
 
     def scores(self, triples: npt.ArrayLike | Tensor) -> Tensor:
         """What candidates are ranked by, lower first: ‖ρ_e‖_norm^power − β_h − β_t."""
-        if self.config.norm == self.config.power == 2:
+        if self.config.norm == self.config.power == 2 and self.config.clamp is None:
             scores = self.energies(triples)
         else:
-            rho = self.residuals(triples).flatten(1)
+            rho = self.residuals(triples, clamped=True).flatten(1)
             scores = torch.linalg.vector_norm(rho, self.config.norm, dim=1) ** self.config.power
         if self.biases is not None:
             heads, _, tails = _columns(triples)
-            scores = scores - self.bias(heads) - self.bias(tails)
+            scores = scores - self.bias(heads, "head") - self.bias(tails, "tail")
         return scores
 
-    def bias(self, entities: Tensor) -> Tensor:
-        """β of some entities."""
+    def bias(self, entities: Tensor, end: End = "tail") -> Tensor:
+        """β of some entities at one end of their edges."""
         assert self.biases is not None, "asked for only where there are biases"
-        return nn.functional.embedding(entities, self.biases, sparse=True).squeeze(-1)
+        rows = nn.functional.embedding(entities, self.biases, sparse=self.entities.sparse)
+        return rows[..., 0 if end == "head" else -1]
 
     def energy(self) -> Tensor:
         """V(x) over the known facts."""
@@ -251,8 +257,8 @@ class SheafEmbedding(nn.Module):
         """The ids of all entities of a type, ascending."""
         return torch.from_numpy(np.asarray(self.graph.entities_of_type(kind), dtype=np.int64))
 
-    def pool(self, kind: int) -> Pool:
-        """All entities of a type as candidates, kept until the vectors change."""
+    def pool(self, kind: int, target: End) -> Pool:
+        """All entities of a type as candidates for one end, kept until the vectors change."""
         version = tuple(table._version for table in self.entities.tables)
         if self._kept.get("version") != version:
             self._kept = {"version": version}
@@ -263,7 +269,7 @@ class SheafEmbedding(nn.Module):
         assert isinstance(candidates, Candidates)
         if self.biases is None:
             return Pool(candidates)
-        return Pool(candidates, self.biases.detach()[self.entities_of_type(kind), 0])
+        return Pool(candidates, self.bias(self.entities_of_type(kind), target).detach())
 
     def siblings(self, target: End) -> Siblings:
         """Which edges belong to one relation of the user's, seen from the end that is known."""

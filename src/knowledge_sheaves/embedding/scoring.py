@@ -49,12 +49,22 @@ class Pool(NamedTuple):
     bias: Tensor | None = None
 
 
-def make_query(model: SheafEmbedding, target: End, edges: Tensor, known: Tensor) -> Query:
-    """Edges whose other end is known, ready to be compared with candidates."""
-    bias = None if model.biases is None else model.bias(known)
-    z = model.translation(edges)
+def make_query(
+    model: SheafEmbedding,
+    target: End,
+    edges: Tensor,
+    known: Tensor,
+    vectors: Tensor | None = None,
+) -> Query:
+    """Edges whose other end is known, ready to be compared with candidates.
+
+    ``vectors`` are those of the known entities, where the caller has looked them up already.
+    """
     other: End = "head" if target == "tail" else "tail"
-    image = model.maps.apply_map(other, edges, model.lookup(other, known))
+    bias = None if model.biases is None else model.bias(known, other)
+    z = model.translation(edges)
+    vectors = model.lookup(other, known) if vectors is None else vectors
+    image = clamp(model.config, model.maps.apply_map(other, edges, vectors))
     if z is not None:
         image = image + z if target == "tail" else image - z
     return Query(target, edges, image, bias)
@@ -66,7 +76,7 @@ def compare(model: SheafEmbedding, query: Query, pool: Pool) -> Tensor:
     The same numbers as `SheafEmbedding.scores` of the triples, up to rounding.
     """
     config = model.config
-    if config.space == "torus" or config.norm != 2:
+    if not _is_quadratic(config):
         values = _distances(model, query, pool.candidates)
     else:
         values = _to_power(config, _quadratic(model, query, pool.candidates))
@@ -100,7 +110,7 @@ class Siblings:
 def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Tensor) -> Tensor:
     """Scores of all entities at the open end, infinite for those that the schema rules out."""
     if len(model.graph.schema.types) == 1:
-        return compare(model, make_query(model, target, edges, known), model.pool(0))
+        return compare(model, make_query(model, target, edges, known), model.pool(0, target))
     out = torch.full((len(edges), model.graph.num_entities), torch.inf)
     siblings = model.siblings(target)
     rows, parts = siblings.of(edges)
@@ -108,7 +118,7 @@ def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Ten
     for kind in kinds.unique().tolist():
         mine = (kinds == kind).nonzero().squeeze(1)
         query = make_query(model, target, parts[mine], known[rows[mine]])
-        values = compare(model, query, model.pool(kind))
+        values = compare(model, query, model.pool(kind, target))
         out[rows[mine].unsqueeze(1), model.entities_of_type(kind)] = values
     return out
 
@@ -136,7 +146,7 @@ def relation_scores(model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: 
     """
     config = model.config
     wide = sum(model.maps.cols.values()) > 64
-    if config.space == "torus" or config.norm != 2 or wide:
+    if not _is_quadratic(config) or wide:
         return _relation_distances(model, edges, heads, tails)
     f, g = model.maps.blocks("head", edges), model.maps.blocks("tail", edges)
     vectors = [model.lookup("head", heads), model.lookup("tail", tails)]
@@ -160,12 +170,27 @@ def _relation_distances(
 ) -> Tensor:
     columns = []
     for edge in edges:
-        left, right = model.ends(torch.stack([heads, edge.expand(len(heads)), tails], 1))
+        left, right = model.ends(torch.stack([heads, edge.expand(len(heads)), tails], 1), True)
         if model.config.lifted:
             columns.append(-2 * (left * right).sum((-3, -2, -1)))
         else:
             columns.append(_norm(model.config, left.flatten(1), right.flatten(1)))
     return torch.stack(columns, 1)
+
+
+def _is_quadratic(config: SheafConfig) -> bool:
+    """Whether scores are functions of ‖a − G x‖², which can be expanded."""
+    return config.space == "vector" and config.norm == 2 and config.clamp is None
+
+
+def clamp(config: SheafConfig, vectors: Tensor) -> Tensor:
+    """Vectors no longer than the model allows where scores are compared."""
+    if config.clamp is None:
+        return vectors
+    flat = vectors.flatten(1)
+    lengths = torch.linalg.vector_norm(flat, config.norm, dim=1, keepdim=True)
+    factor = config.clamp / lengths.clamp(min=config.clamp)
+    return (flat * factor).reshape(vectors.shape)
 
 
 def _to_power(config: SheafConfig, squares: Tensor) -> Tensor:
@@ -202,14 +227,15 @@ def _distances(model: SheafEmbedding, query: Query, candidates: Candidates) -> T
     """‖a − G x‖_norm^power without expansion, the candidates projected once per relation."""
     config, image = model.config, query.image.flatten(1)
     if model.maps.is_identity[query.target]:
-        return _measure(config, image, candidates.flat)
+        return _measure(config, image, clamp(config, candidates.flat))
     width = candidates.blocks.shape[2]
     out = image.new_empty(len(image), len(candidates))
     for edge in query.edges.unique():
         mine = (query.edges == edge).nonzero().squeeze(1)
         block = model.maps.blocks(query.target, edge.reshape(1))[0, ..., :width]
         projected = torch.einsum("nij,pnjk->pnik", block, candidates.blocks)
-        out = out.index_copy(0, mine, _measure(config, image[mine], projected.flatten(1)))
+        projected = clamp(config, projected.flatten(1))
+        out = out.index_copy(0, mine, _measure(config, image[mine], projected))
     return out
 
 

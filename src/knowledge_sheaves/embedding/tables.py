@@ -24,6 +24,7 @@ class EntityTables(nn.Module):
     ) -> None:
         super().__init__()
         self.n_blocks, self.sections = n_blocks, sections
+        self.sparse = True
         self.widths = sorted(set(widths))
         self.width_of_type = widths
         table_of_type = np.array([self.widths.index(w) for w in widths], dtype=np.int64)
@@ -60,7 +61,8 @@ class EntityTables(nn.Module):
     def lookup(self, entities: Tensor, width: int | None = None) -> Tensor:
         """The vectors of some entities, (n, n_blocks, width, k), zero beyond narrower ones.
 
-        Gradients are sparse: only the rows that were looked up are touched.
+        Gradients are sparse, touching only the rows that were looked up, unless ``sparse`` is set
+        to False for an optimiser that cannot take that.
         """
         width = self.width if width is None else width
         if len(self.tables) == 1:
@@ -78,7 +80,7 @@ class EntityTables(nn.Module):
         return out
 
     def _rows(self, table: int, rows: Tensor) -> Tensor:
-        vectors = nn.functional.embedding(rows, self.tables[table], sparse=True)
+        vectors = nn.functional.embedding(rows, self.tables[table], sparse=self.sparse)
         return vectors.unflatten(1, (self.n_blocks, self.widths[table], self.sections))
 
     def _fit(self, vectors: Tensor, width: int) -> Tensor:
