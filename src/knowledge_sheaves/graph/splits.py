@@ -63,17 +63,31 @@ def _check_sizes(sizes: Sequence[float]) -> None:
 
 
 def _needed(triples: IntArray, num_entities: int, num_relations: int) -> BoolArray:
-    """Mark triples that together show every entity and relation: the first to show each."""
+    """Mark triples that together show every entity and relation, few of them."""
+    ends = triples[:, ::2]
     needed = np.zeros(len(triples), np.bool_)
-    entities = np.zeros(num_entities, np.bool_)
-    relations = np.zeros(num_relations, np.bool_)
-    # Column by column, so that an entity which a triple shows already needs no other.
-    for column, shown in ((1, relations), (0, entities), (2, entities)):
-        values, first = np.unique(triples[:, column], return_index=True)
-        rows = first[~shown[values]]
-        needed[rows] = True
-        entities[triples[rows][:, ::2]] = relations[triples[rows, 1]] = True
+    needed[_first_rows(triples[:, 1:2], num_relations)] = True
+    shown = np.zeros(num_entities, np.bool_)
+    shown[ends[needed]] = True
+    # First those that show two new entities at once: each is the first such triple of both.
+    while len(rows := np.flatnonzero(~shown[ends].any(axis=1))):
+        firsts = np.bincount(_first_rows(ends[rows], num_entities), minlength=len(rows))
+        both = rows[firsts == 1 + (ends[rows, 0] != ends[rows, 1])]
+        needed[both] = True
+        shown[ends[both]] = True
+    rows = np.flatnonzero(~shown[ends].all(axis=1))
+    alone = ends[rows].copy()
+    alone[shown[alone]] = num_entities  # one more, for all that are shown
+    needed[rows[_first_rows(alone, num_entities)]] = True
     return needed
+
+
+def _first_rows(values: IntArray, size: int) -> IntArray:
+    """Return the first row of each value below ``size`` that occurs."""
+    first = np.full(size + 1, -1)
+    rows = np.repeat(np.arange(len(values)), values.shape[1])
+    first[values.ravel()[::-1]] = rows[::-1]
+    return first[:size][first[:size] >= 0]
 
 
 def _shrink(wanted: Sequence[int], most: int) -> list[int]:

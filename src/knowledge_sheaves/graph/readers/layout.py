@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph.readers.lines import first_lines, split_line
+from knowledge_sheaves.graph.readers.lines import first_lines, split_start
 
 DELIMITERS = {"\t": "tab", ",": "comma", ";": "semicolon", " ": "space"}
 MOST_LINES = 50
@@ -73,7 +73,7 @@ def find_layout(path: Path, wanted: Sequence[str], form: TextFormat, *, extra: b
         raise InputError(f"{path}: the file is empty.")
     delimiter = form.delimiter or _guess_delimiter(path, lines, len(wanted))
     quoted = delimiter != "\t" if form.quoted is None else form.quoted
-    rows = [split_line(line, delimiter, quoted) for line in lines]
+    rows = split_start(lines, delimiter, quoted)
     width = max(_usual([len(row) for row in rows]), len(wanted))
     places, has_header = find_places(path, wanted, form, rows[0], width, extra=extra)
     return Layout(path, delimiter, quoted, form.comment, width, places, has_header)
@@ -99,6 +99,8 @@ def find_places(
         return places, by_name or bool(header or form.header)
     if header:
         return header, True
+    if width < len(wanted):
+        raise InputError(f"{path}: {width} columns where {_listed(wanted)} are needed.")
     if width > len(wanted) and not extra:
         raise InputError(
             f"{path}: {width} columns and no header that names {_listed(wanted)}; "
@@ -119,7 +121,7 @@ def _guess_delimiter(path: Path, lines: Sequence[str], at_least: int) -> str:
     """Return the delimiter that gives most lines the same number of columns, enough of them."""
 
     def agreement(delimiter: str) -> float:
-        counts = [len(split_line(line, delimiter, delimiter != "\t")) for line in lines]
+        counts = [len(row) for row in split_start(lines, delimiter, delimiter != "\t")]
         usual = _usual(counts)
         return counts.count(usual) / len(counts) if usual >= at_least else 0.0
 
@@ -165,4 +167,6 @@ def _given_columns(
         if not 0 <= place < width:
             raise InputError(f"{path}: there is no column {column}; they count from 1 to {width}.")
         places[name] = place
+    if len(set(places.values())) < len(places):
+        raise InputError(f"{_listed(wanted).capitalize()} stand in columns of their own.")
     return places

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -60,13 +60,17 @@ def first_lines(path: Path, comment: str | None, most: int) -> list[str]:
     return [line for line in lines if line.strip()][:most]
 
 
-def split_line(line: str, delimiter: str, quoted: bool) -> list[str]:
-    """Return the fields of one line.
+def split_start(lines: Sequence[str], delimiter: str, quoted: bool) -> list[list[str]]:
+    """Return the fields of the first records, whatever is wrong with them.
 
-    >>> split_line('"a,b",c', ",", quoted=True)
-    ['a,b', 'c']
+    >>> split_start(['"a,b",c'], ",", quoted=True)
+    [['a,b', 'c']]
     """
-    return next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
+    if not quoted:
+        return [line.split(delimiter) for line in lines]
+    # csv takes a lone carriage return for the end of a line that goes on, which is an error.
+    tidy = (line.replace("\r", "") + "\n" for line in lines)
+    return list(csv.reader(tidy, delimiter=delimiter))
 
 
 def split_lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import polars as pl
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.readers.lines import DAMAGED, text_lines
+from knowledge_sheaves.graph.readers.raw import ENDS
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
@@ -33,11 +35,12 @@ class Statements:
 
 def read_lines(path: Path, form: str) -> Statements:
     """Read a file of N-Triples or N-Quads; ``form`` names it in errors."""
-    lines = _lines(path)
-    line = pl.col("line")
-    links = lines.select(_groups(_LINK, "head", "relation", "tail")).drop_nulls()
-    rest = lines.filter(~line.str.contains(_LINK) & ~line.str.contains(_NOTHING))
-    literals = rest.select(line, *_groups(_LITERAL, "head", "relation", "text", "language"))
+    lines = _matched(_lines(path), _LINK, ENDS)
+    matched = pl.col("head").is_not_null()
+    rest = lines.filter(~matched).select("line")
+    rest = rest.filter(~pl.col("line").str.contains(_NOTHING))
+    links = lines.filter(matched).select(ENDS)
+    literals = _matched(rest, _LITERAL, ("head", "relation", "text", "language"))
     wrong = literals.filter(pl.col("head").is_null())
     if len(wrong):
         _refuse(path, form, wrong["line"][0])
@@ -61,8 +64,10 @@ def _lines(path: Path) -> pl.DataFrame:
         return pl.DataFrame({"line": [line.rstrip("\r\n") for line in text_lines(path)]})
 
 
-def _groups(pattern: str, *names: str) -> list[pl.Expr]:
-    return [pl.col("line").str.extract(pattern, place).alias(n) for place, n in enumerate(names, 1)]
+def _matched(lines: pl.DataFrame, pattern: str, names: Sequence[str]) -> pl.DataFrame:
+    """Add a column for each group of the pattern, null where a line does not match."""
+    groups = pl.col("line").str.extract_groups(pattern).struct.rename_fields(list(names))
+    return lines.with_columns(groups.alias("groups")).unnest("groups")
 
 
 def _refuse(path: Path, form: str, wrong: str) -> None:
