@@ -31,28 +31,63 @@ def test_a_temperature_is_positive(tau: float) -> None:
 
 
 def sampled_world(tau: float) -> tuple[KnowledgeGraph, TableScorer]:
-    """Facts drawn from the model itself: each (h, r) has one tail, drawn at temperature tau."""
+    """Facts drawn from the model: each relation has one, so each query has one answer."""
     generator = np.random.default_rng(0)
-    entities, relations = 20, 40
+    entities, relations = 6, 2000
     energies = generator.exponential(1.0, (entities, relations, entities))
-    weights = np.exp(-energies / tau)
-    # Given the relation, pairs are drawn so that both sides follow the same softmax weights.
-    rows = []
-    for relation in range(relations):
-        flat = weights[:, relation].ravel() / weights[:, relation].sum()
-        for place in generator.choice(len(flat), 60, p=flat):
-            rows.append((place // entities, relation, place % entities))
-    columns = np.array(rows).T
-    schema = Schema.single(str(place) for place in range(relations))
-    graph = KnowledgeGraph.from_arrays(*columns, schema=schema, num_entities=entities)
+    weights = np.exp(-energies / tau).transpose(1, 0, 2).reshape(relations, -1)
+    pairs = [generator.choice(entities**2, p=row / row.sum()) for row in weights]
+    heads, tails = np.divmod(pairs, entities)
+    schema = Schema.single(map(str, range(relations)))
+    graph = KnowledgeGraph.from_arrays(
+        heads, np.arange(relations), tails, schema=schema, num_entities=entities
+    )
     return graph, TableScorer(graph, energies)
+
+
+def log_loss(model: TableScorer, valid: KnowledgeGraph, train: KnowledgeGraph, tau: float) -> float:
+    """Minus the log-likelihood of the validation data, query by query and entity by entity."""
+    facts, held_out = set(train.decode(train.triples)), set(valid.decode(valid.triples))
+    total = 0.0
+    for side in (0, 2):
+        for known, edge in {(row[side], row[1]) for row in valid.triples.tolist()}:
+            name = int(model.names[edge])
+            row = model.table[known, name] if side == 0 else model.table[:, name, known]
+            answers = [
+                (valid.entities[known], valid.schema.relation_names[name], other)
+                if side == 0
+                else (other, valid.schema.relation_names[name], valid.entities[known])
+                for other in valid.entities
+            ]
+            n = sum(answer in facts for answer in answers)
+            for answer, p in zip(answers, probabilities(row, n, tau).tolist(), strict=True):
+                if answer not in facts:
+                    total -= np.log(p) if answer in held_out else np.log1p(-p)
+    return total
+
+
+def test_no_other_temperature_makes_the_validation_data_more_likely() -> None:
+    generator = np.random.default_rng(1)
+    rows = generator.integers(0, (8, 3, 8), (60, 3))
+    schema = Schema.single("rst")
+    everything = KnowledgeGraph.from_arrays(*rows.T, schema=schema, num_entities=8)
+    order = generator.permutation(everything.triples)
+    # One triple is in both: it is remembered.
+    train, valid = everything.with_triples(order[:35]), everything.with_triples(order[34:])
+    energies = generator.exponential(1.0, (8, 3, 8))
+    energies[tuple(order.T)] *= 0.3
+    model = TableScorer(everything, energies)
+    tau = fit_temperature(model, valid, train)
+    least = log_loss(model, valid, train, tau)
+    for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
+        assert log_loss(model, valid, train, factor * tau) > least
 
 
 @pytest.mark.parametrize("tau", [0.5, 2.0])
 def test_the_temperature_that_made_the_facts_is_found(tau: float) -> None:
     graph, model = sampled_world(tau)
     nothing = graph.with_triples(graph.triples[:0])
-    assert fit_temperature(model, graph, nothing, sample=5000) == pytest.approx(tau, rel=0.25)
+    assert fit_temperature(model, graph, nothing, sample=5000) == pytest.approx(tau, rel=0.1)
 
 
 def test_the_temperature_scales_with_the_energies() -> None:
@@ -83,7 +118,7 @@ def test_little_memory_uses_fewer_triples() -> None:
             return super().score_tails(heads, edges)
 
     counting = Counting(graph, model.energies)
-    fit_temperature(counting, graph, graph, memory_limit=10 * 4 * 4 * graph.num_entities)
+    fit_temperature(counting, graph, graph, memory_limit=10 * 32 * graph.num_entities)
     assert rows == [10]
 
 

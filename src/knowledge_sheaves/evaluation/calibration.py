@@ -8,6 +8,7 @@ there are to share.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, Scorer, known_facts
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, Scorer, known_facts, to_index
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 
 # Only a remembered fact is certain.
 EPSILON = 1e-4
@@ -43,68 +44,107 @@ def fit_temperature(
     valid_graph: KnowledgeGraph,
     train_graph: KnowledgeGraph,
     *,
-    sample: int = 500,
+    sample: int = 300,
     seed: int = 0,
     memory_limit: int = MEMORY_LIMIT,
 ) -> float:
-    """Return the temperature τ under which held-out tails and heads are the most likely.
+    """Return the temperature τ under which the validation data are the most likely.
 
-    Up to ``sample`` validation triples count, fewer where the energies of all entities for them
-    would not fit into the memory limit.
+    For a query of the validation data every entity either answers it there or does not, and
+    `probabilities` says how likely that is; facts of the training graph are remembered and do not
+    count. To look at the answers alone would reward spreading probability over everything else.
+    Up to ``sample`` queries on each side count, fewer where their energies would not fit into the
+    memory limit.
 
     >>> class Steps:  # two of three facts have the lowest energy, one the next
     ...     def score_tails(self, heads, edges):
     ...         return torch.tensor([[0.0, 1.0]]).repeat(len(heads), 1)
     ...     def score_heads(self, edges, tails):
     ...         return torch.tensor([[0.0, 1.0]]).repeat(len(tails), 1)
-    >>> graph = KnowledgeGraph.from_triples([("a", name, "a") for name in "rs"] + [("b", "r", "b")])
+    >>> graph = KnowledgeGraph.from_triples([("a", name, "a") for name in "rs"] + [("b", "t", "b")])
     >>> tau = fit_temperature(Steps(), graph, graph.with_triples(graph.triples[:0]))
     >>> round(math.exp(1 / tau), 2)  # so the first should be twice as likely
     2.0
     """
-    gaps, counts = _held_out(model, valid_graph, train_graph, sample, seed, memory_limit)
-    far = gaps[torch.isfinite(gaps) & (gaps != 0)].abs()
-    # Where all energies are equal, every temperature is as good as another.
-    spread = float(far.median()) if len(far) else 1.0
+    if not valid_graph.num_triples:
+        raise InputError("A temperature needs validation triples, and there are none.")
+    # Two sides, each with its energies and three copies to work on.
+    fitting = memory_limit // (2 * 4 * 4 * valid_graph.num_entities)
+    size = max(1, min(sample, fitting))
+    with torch.no_grad():
+        sides = _held_out(model, valid_graph, train_graph, size, np.random.default_rng(seed))
+    spread = float(torch.stack([side.spread for side in sides]).mean())
 
     def cost(log_tau: float) -> float:
-        log_shares = -torch.logsumexp(gaps / math.exp(log_tau), dim=1)
-        # A cap on each answer: what is as good as certain pulls no further.
-        return -float((counts.log() + log_shares).clamp(max=math.log1p(-EPSILON)).sum())
+        return sum(side.cost(math.exp(log_tau)) for side in sides)
 
-    middle, reach = math.log(spread), math.log(WIDEST)
+    # Where all energies are equal, every temperature is as good as another.
+    middle, reach = math.log(spread or 1.0), math.log(WIDEST)
     found = minimize_scalar(cost, bounds=(middle - reach, middle + reach), method="bounded")
     return math.exp(found.x)
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Queries with the energies of all entities, as (row, entity) what is true, what remembered."""
+
+    energies: Tensor
+    n: Tensor
+    true: tuple[Tensor, Tensor]
+    remembered: tuple[Tensor, Tensor]
+
+    @property
+    def spread(self) -> Tensor:
+        gaps = self.energies - self.energies.amin(1, keepdim=True)
+        return gaps[torch.isfinite(gaps)].mean()
+
+    def cost(self, tau: float) -> float:
+        """Minus the log-likelihood of what is true and what is not."""
+        p = probabilities(self.energies, self.n, tau)
+        # An answer may be too unlikely for the precision at hand, but not impossible.
+        yes = p[self.true].clamp(min=torch.finfo(p.dtype).tiny).log()
+        no = torch.log1p(-p)
+        no[self.true] = 0
+        no[self.remembered] = 0
+        return -float(yes.sum() + no.sum())
 
 
 def _held_out(
     model: Scorer,
     valid: KnowledgeGraph,
     train: KnowledgeGraph,
-    sample: int,
-    seed: int,
-    memory_limit: int,
-) -> tuple[Tensor, Tensor]:
-    """For each held-out answer how far all energies lie below its own, and n of its query."""
-    if not valid.num_triples:
-        raise InputError("A temperature needs validation triples, and there are none.")
-    # Two sides, each with its energies and a copy to work on.
-    fitting = memory_limit // (4 * 4 * valid.num_entities)
-    size = max(1, min(sample, fitting, valid.num_triples))
-    chosen = np.random.default_rng(seed).choice(valid.num_triples, size, replace=False)
-    heads, edges, tails = valid.triples[np.sort(chosen)].T.astype(np.int64)
-    facts, names = known_facts([train])
-    degrees = (facts.out_degree(heads, names[edges]), facts.in_degree(names[edges], tails))
-    h, e, t = (torch.from_numpy(column.copy()) for column in (heads, edges, tails))
-    with torch.no_grad():
-        gaps = torch.cat([_gaps(model.score_tails(h, e), t), _gaps(model.score_heads(e, t), h)])
-    if gaps.isnan().any():
+    size: int,
+    generator: np.random.Generator,
+) -> list[_HeldOut]:
+    remembered, names = known_facts([train])
+    new = valid.triples[~train.contains(valid.triples)]
+    held_out, _ = known_facts([valid.with_triples(new)])
+    found = []
+    for known_column in (0, 2):
+        pairs = np.unique(valid.triples[:, [known_column, 1]], axis=0).astype(np.int64)
+        asked, edges = generator.permutation(pairs)[:size].T.copy()
+        ids, by = torch.from_numpy(asked), torch.from_numpy(edges)
+        if known_column == 0:
+            energies = model.score_tails(ids, by)
+            answers = [graph.tails_many(asked, names[edges]) for graph in (held_out, remembered)]
+        else:
+            energies = model.score_heads(by, ids)
+            answers = [graph.heads_many(names[edges], asked) for graph in (held_out, remembered)]
+        true, old = (_places(*answer, energies) for answer in answers)
+        n = torch.from_numpy(np.diff(answers[1][1])).to(energies.device)
+        found.append(_HeldOut(_checked(energies, true), n, true, old))
+    return found
+
+
+def _places(ids: IntArray, offsets: IntArray, like: Tensor) -> tuple[Tensor, Tensor]:
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return to_index(rows, like), to_index(ids, like)
+
+
+def _checked(energies: Tensor, true: tuple[Tensor, Tensor]) -> Tensor:
+    if energies.isnan().any() or not energies[true].isfinite().all():
         raise SheafError(
             "The energies of validation triples are not finite, so no temperature fits them; "
             "the training has probably diverged."
         )
-    return gaps, torch.from_numpy(np.concatenate(degrees)).clamp(min=1).to(gaps)
-
-
-def _gaps(energies: Tensor, answers: Tensor) -> Tensor:
-    return energies.gather(1, answers.to(energies.device).unsqueeze(1)) - energies
+    return energies

@@ -248,10 +248,10 @@ def _rank_side(
         mine = queries.order[starts[0] : starts[-1]]
         starts = starts - starts[0]
         rows = _each(np.diff(starts))
-        true = scores[_to(rows, scores), _to(queries.answers[mine], scores)]
+        true = scores[to_index(rows, scores), to_index(queries.answers[mine], scores)]
         ids, offsets = lookup(asked, edges)
         # Neither below nor above anything: a known answer drops out of every count.
-        scores[_to(_each(np.diff(offsets)), scores), _to(ids, scores)] = torch.nan
+        scores[to_index(_each(np.diff(offsets)), scores), to_index(ids, scores)] = torch.nan
         below[mine], above[mine] = _count(scores, true, starts)
         candidates[mine] = num_entities - np.diff(offsets)[rows]
     # What was left out as known answers included the true one itself, where it is known.
@@ -274,7 +274,8 @@ def _each(counts: IntArray) -> IntArray:
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def _to(ids: IntArray, like: Tensor) -> Tensor:
+def to_index(ids: IntArray, like: Tensor) -> Tensor:
+    """Return ids as an index on the device of a tensor."""
     return torch.from_numpy(ids.astype(np.int64, copy=False)).to(like.device)
 
 
@@ -296,7 +297,7 @@ def _count(scores: Tensor, true: Tensor, starts: IntArray) -> tuple[IntArray, In
         shared = counts[low : low + height]
         for turn in range(int(shared[0])):
             busy = int(np.count_nonzero(shared > turn))
-            places = _to(starts[low : low + busy] + turn, true)
+            places = to_index(starts[low : low + busy] + turn, true)
             values = true[places].unsqueeze(1)
             out = buffer[:busy]
             below[places] = torch.lt(block[:busy], values, out=out).sum(1, dtype=exact)
