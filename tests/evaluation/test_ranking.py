@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_cases import knowledge_graphs
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation import Ranks, Side, rank_triples
 from knowledge_sheaves.evaluation.ranking import chunks
@@ -155,3 +156,23 @@ def test_chunks_cover_all_rows_within_the_limit() -> None:
     parts = list(chunks(5000, num_entities=1000, memory_limit=2**20))
     assert [place for part in parts for place in range(part.start, part.stop)] == list(range(5000))
     assert all((part.stop - part.start) * 4000 <= 2**20 for part in parts)
+
+
+@given(knowledge_graphs(), st.sampled_from(["transe", "rotate", "complex", "mure"]))
+def test_our_models_rank_by_their_energies(graph: KnowledgeGraph, name: str) -> None:
+    model = SheafEmbedding(model_config(name, dim=4), graph)
+    heads, edges, tails = torch.from_numpy(graph.triples.astype(np.int64)).T
+    ranks = rank_triples(model, graph.triples, [graph.with_triples(graph.triples[:0])])
+    for side, energies, answers in (
+        ("tail", model.score_tails(heads, edges), tails),
+        ("head", model.score_heads(edges, tails), heads),
+    ):
+        true = energies.gather(1, answers.unsqueeze(1))
+        below = (energies < true - 1e-5).sum(1) + 1
+        at_most = (energies <= true + 1e-5).sum(1)
+        of = ranks.sides[side]
+        # Products of other shapes round differently: near ties may fall either way.
+        assert (torch.from_numpy(of.optimistic) >= below).all()
+        assert (torch.from_numpy(of.pessimistic) <= at_most).all()
+        # What the schema rules out comes behind every true answer.
+        assert (torch.from_numpy(of.pessimistic) <= energies.isfinite().sum(1)).all()
