@@ -1,0 +1,209 @@
+"""Sheaf embeddings as a PyKEEN model class, for its pipelines, losses, samplers and evaluators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from pykeen.models import Model
+from pykeen.triples import CoreTriplesFactory, KGInfo
+from pykeen.utils import NoRandomSeedNecessary
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
+from knowledge_sheaves.embedding.maps import End
+from knowledge_sheaves.embedding.scoring import (
+    Pool,
+    compare,
+    make_query,
+    relation_scores,
+    score_entities,
+)
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.interop.assemble import assemble, lifted
+from knowledge_sheaves.interop.training_graph import graph_of
+from knowledge_sheaves.sheaf import Candidates
+
+
+class KnowledgeSheafModel(Model):
+    """A sheaf embedding that PyKEEN can train and evaluate.
+
+    Scores are our scores with the sign turned; those of a lifted model are ⟨R x_h, x_t⟩. With
+    inverse triples, PyKEEN's relations 2i and 2i + 1 are our relation i and its reciprocal.
+    ``model`` is a name of the catalogue, ``options`` changes it further, e.g. ``{"norm": 1}``.
+
+    >>> from pykeen.datasets import Nations
+    >>> model = KnowledgeSheafModel(
+    ...     triples_factory=Nations().training, model="rote", embedding_dim=16, random_seed=0)
+    >>> model.score_t(torch.tensor([[0, 1]])).shape
+    torch.Size([1, 14])
+    """
+
+    hpo_default: ClassVar[Mapping[str, Any]] = {
+        "model": {
+            "type": "categorical",
+            "choices": ["transe", "rotate", "mure", "rote", "pairre", "distmult", "complex"],
+        },
+        "embedding_dim": {"type": int, "low": 16, "high": 256, "q": 16},
+    }
+
+    def __init__(
+        self,
+        *,
+        triples_factory: KGInfo,
+        model: str = "rotate",
+        embedding_dim: int = 64,
+        options: Mapping[str, Any] | None = None,
+        random_seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(triples_factory=triples_factory, random_seed=random_seed, **kwargs)
+        config = SheafConfig.from_dict(
+            {
+                "model": model,
+                "dim": embedding_dim,
+                "reciprocal": bool(triples_factory.create_inverse_triples),
+                **(options or {}),
+            }
+        )
+        facts = triples_factory if isinstance(triples_factory, CoreTriplesFactory) else None
+        graph = graph_of(self.num_entities, self.num_real_relations, facts)
+        self.sheaf = SheafEmbedding(config, graph, seed=torch.randint(2**31, ()).item())
+        self.sheaf.entities.sparse = False
+
+    @classmethod
+    def of(cls, sheaf: SheafEmbedding) -> KnowledgeSheafModel:
+        """A model that has been trained already."""
+        reciprocal = sheaf.config.reciprocal
+        if sheaf.config.lifted and not reciprocal:
+            raise InputError(
+                "A lifted model without reciprocal relations ranks heads by energy, for which "
+                "PyKEEN has no score: train it with reciprocal: true."
+            )
+        relations = sheaf.num_relations * (2 if reciprocal else 1)
+        info = KGInfo(sheaf.graph.num_entities, relations, create_inverse_triples=reciprocal)
+        model = cls.__new__(cls)
+        Model.__init__(model, triples_factory=info, random_seed=NoRandomSeedNecessary)
+        model.sheaf = sheaf
+        return model.eval()
+
+    def to_sheaf_embedding(self) -> SheafEmbedding:
+        """What has been learned, as one of ours that ranks as this model does.
+
+        A lifted model trained without inverse triples gets reciprocal relations with the
+        transposed maps: ⟨R x_h, x_t⟩ = ⟨Rᵀ x_t, x_h⟩.
+        """
+        sheaf = self.sheaf
+        sheaf.refresh()
+        if not sheaf.config.lifted or sheaf.config.reciprocal:
+            sheaf.entities.sparse = True
+            return sheaf
+        config = sheaf.config.with_options(head="free")
+        vectors = sheaf.entities.tables[0].detach()
+        maps = sheaf.maps.blocks("head", torch.arange(sheaf.num_relations)).detach()
+        return assemble(lifted(config, vectors, maps.flatten(2), maps.mT.flatten(2)), sheaf.graph)
+
+    # What PyKEEN asks of a model.
+
+    def _reset_parameters_(self) -> None:
+        self.sheaf.reset(torch.randint(2**31, ()).item())
+
+    def _get_entity_len(self, *, mode: Any = None) -> int:
+        return self.num_entities
+
+    def collect_regularization_term(self) -> Tensor:
+        return torch.zeros(())
+
+    def score_hrt(self, hrt_batch: Tensor, *, mode: Any = None) -> Tensor:
+        heads, relations, tails = hrt_batch.unbind(1)
+        rows = torch.stack([heads, self._edges(relations), tails], 1)
+        if self.sheaf.config.lifted:
+            left, right = self.sheaf.ends(rows)
+            return (left * right).sum((-3, -2, -1)).unsqueeze(1)
+        return -self.sheaf.scores(rows).unsqueeze(1)
+
+    def score_t(
+        self,
+        hr_batch: Tensor,
+        *,
+        slice_size: int | None = None,
+        mode: Any = None,
+        tails: Tensor | None = None,
+    ) -> Tensor:
+        heads, relations = hr_batch.unbind(1)
+        return _pick(self._score("tail", self._edges(relations), heads), tails)
+
+    def score_h(
+        self,
+        rt_batch: Tensor,
+        *,
+        slice_size: int | None = None,
+        mode: Any = None,
+        heads: Tensor | None = None,
+    ) -> Tensor:
+        relations, tails = rt_batch.unbind(1)
+        return _pick(self._score("head", self._edges(relations), tails), heads)
+
+    def score_r(
+        self,
+        ht_batch: Tensor,
+        *,
+        slice_size: int | None = None,
+        mode: Any = None,
+        relations: Tensor | None = None,
+    ) -> Tensor:
+        sheaf = self.sheaf
+        heads, tails = ht_batch.unbind(1)
+        edges = self._edges(torch.arange(self.num_relations, device=heads.device))
+        values = -relation_scores(sheaf, edges, heads, tails)
+        if sheaf.config.lifted:
+            values = values / 2
+        if sheaf.biases is not None:
+            bias = sheaf.bias(heads, "head") + sheaf.bias(tails, "tail")
+            values = values + bias.unsqueeze(1)
+        return _pick(values, relations)
+
+    def _edges(self, relations: Tensor) -> Tensor:
+        """Our edges of PyKEEN's relations, which interleave inverses."""
+        if not self.use_inverse_triples:
+            return relations
+        return relations // 2 + relations % 2 * self.sheaf.num_relations
+
+    def _score(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
+        """Scores of all entities at the open end: one matrix product, with gradients."""
+        sheaf = self.sheaf
+        if len(sheaf.graph.schema.types) > 1:  # never so where PyKEEN trains
+            return -score_entities(sheaf, target, edges, known)
+        points = sheaf.entities.of_type(0)
+        if sheaf.config.lifted:
+            back = target == "head"
+            end: End = "tail" if back else "head"
+            image = sheaf.maps.apply_map("head", edges, sheaf.lookup(end, known), adjoint=back)
+            return image.flatten(1) @ points.flatten(1).T
+        ids = torch.arange(self.num_entities, device=known.device)
+        bias = None if sheaf.biases is None else sheaf.bias(ids, target)
+        pool = Pool(Candidates(points.flatten(1, 2), sheaf.n_blocks), bias)
+        return -compare(sheaf, make_query(sheaf, target, edges, known), pool)
+
+
+def to_pykeen(model: SheafEmbedding) -> KnowledgeSheafModel:
+    """A trained model of ours as a PyKEEN model, for its evaluators and predictions.
+
+    Relations are the edges of the schema; with reciprocal relations PyKEEN ranks heads through
+    them, as we do.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob"), ("Bob", "knows", "Cy")])
+    >>> model = to_pykeen(SheafEmbedding(model_config("rotate", dim=4), graph))
+    >>> model.predict_t(torch.tensor([[0, 0]])).shape
+    torch.Size([1, 3])
+    """
+    return KnowledgeSheafModel.of(model)
+
+
+def _pick(scores: Tensor, ids: Tensor | None) -> Tensor:
+    if ids is None:
+        return scores
+    return scores[:, ids] if ids.ndim == 1 else scores.gather(1, ids)

@@ -1,0 +1,108 @@
+"""Every PyKEEN model that is a sheaf against the scores that PyKEEN itself gives."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from pykeen import models
+from pykeen.datasets import Nations
+from pykeen.models import Model
+from pykeen.triples import CoreTriplesFactory
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.interop import from_pykeen
+
+# Names, options, and whether the norm or a clamp is one that our queries do not use.
+CASES: list[tuple[str, dict[str, Any], bool]] = [
+    ("TransE", {}, True),
+    ("TransE", {"scoring_fct_norm": 2}, False),
+    ("TransE", {"scoring_fct_norm": 2, "power_norm": True}, False),
+    ("TransE", {"scoring_fct_norm": 3, "power_norm": True}, True),
+    ("TransH", {}, False),
+    ("SE", {}, True),
+    ("SE", {"scoring_fct_norm": 2}, False),
+    ("TransR", {"relation_dim": 5}, True),
+    ("TransR", {"relation_dim": 5, "scoring_fct_norm": 2, "power_norm": True}, True),
+    ("RotatE", {}, False),
+    ("MuRE", {}, False),
+    ("MuRE", {"p": 1}, True),
+    ("PairRE", {}, True),
+    ("UM", {}, True),
+    ("TorusE", {}, True),
+    ("TorusE", {"p": 1}, True),
+    ("DistMult", {}, False),
+    ("ComplEx", {}, False),
+    ("HolE", {}, False),
+    ("HolE", {"embedding_dim": 7}, False),
+    ("HolE", {"embedding_dim": 1}, False),
+    ("QuatE", {}, False),
+    ("RESCAL", {}, False),
+]
+ALL = sorted({name for name, _, _ in CASES})
+
+
+def triples(inverse: bool = False) -> CoreTriplesFactory:
+    return Nations(create_inverse_triples=inverse).training
+
+
+def some_model(name: str, inverse: bool = False, **options: Any) -> Model:
+    """A model as after an update: noise on every parameter, then PyKEEN's own constraints."""
+    chosen = {"embedding_dim": 8, "random_seed": 0} | options
+    model = getattr(models, name)(triples_factory=triples(inverse), **chosen)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    model.post_parameter_update()
+    return model.eval()
+
+
+def converted(model: Model, factory: CoreTriplesFactory | None = None) -> SheafEmbedding:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return from_pykeen(model, factory)
+
+
+def their_score(ours: SheafEmbedding, rows: torch.Tensor) -> torch.Tensor:
+    """PyKEEN's score, from ours."""
+    with torch.no_grad():
+        if not ours.config.lifted:
+            return -ours.scores(rows)
+        image = ours.ends(rows)[0].square().sum((1, 2, 3))
+        return (image + ours.radius.square() - ours.scores(rows)) / 2
+
+
+def all_rows(model: Model) -> torch.Tensor:
+    n, r = model.num_entities, model.num_real_relations
+    return torch.cartesian_prod(torch.arange(n), torch.arange(r), torch.arange(n))
+
+
+def assert_same_order(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    """The order of ours sorts theirs, but for what rounding exchanges."""
+    sorted_theirs = theirs.gather(1, ours.argsort(1))
+    assert (sorted_theirs.diff(dim=1) <= 1e-5 * (1 + theirs.abs().max())).all()
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(("name", "options", "noted"), CASES)
+def test_scores_and_orders_are_those_of_pykeen(
+    name: str, options: dict[str, Any], noted: bool, inverse: bool
+) -> None:
+    model = some_model(name, inverse, **options)
+    ours = converted(model)
+    assert bool(ours.config.notes) == noted
+    rows = all_rows(model)
+    with torch.no_grad():
+        theirs = model.predict_hrt(rows).squeeze(1)
+    assert theirs.std() > 1e-3
+    size = max(1.0, float(theirs.abs().max()))
+    assert (their_score(ours, rows) - theirs).abs().max() <= 1e-5 * size
+    entities, relations = (torch.arange(n) for n in (model.num_entities, ours.num_relations))
+    known, edges = torch.cartesian_prod(entities, relations).T
+    with torch.no_grad():
+        tails = model.predict_t(torch.stack([known, edges], 1))
+        heads = model.predict_h(torch.stack([edges, known], 1))
+    assert_same_order(ours.score_tails(known, edges), tails)
+    assert_same_order(ours.score_heads(edges, known), heads)
