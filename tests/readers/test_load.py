@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,20 @@ def test_repeats_are_noted(tmp_path: Path) -> None:
     assert data.notes == ("3 repeated triples in train are dropped.",)
 
 
+def test_a_split_without_triples_is_none(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(TRAIN)
+    (tmp_path / "valid.txt").write_text("head\trelation\ttail\n")
+    (tmp_path / "test.txt").write_text("x\ty\tz\n")
+    assert list(load(tmp_path).splits) == ["train"]
+
+
+def test_the_name_is_that_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "graph-v1.0.tsv").write_text(TRAIN)
+    (tmp_path / "graph-v1.0.tsv.gz").write_bytes(gzip.compress(TRAIN.encode()))
+    assert load(tmp_path / "graph-v1.0.tsv").name == "graph-v1.0"
+    assert load(tmp_path / "graph-v1.0.tsv.gz").name == "graph-v1.0"
+
+
 def test_types_and_labels_lie_beside_the_triples(folder: Path) -> None:
     (folder / "types.tsv").write_text(TYPES)
     (folder / "labels.tsv").write_text("Julia\tJulia A.\tfriend\nNobody\tno one\tnothing\n")
@@ -76,6 +91,7 @@ def test_a_type_pair_that_only_test_shows_shares_its_maps(folder: Path) -> None:
         ("knows", "Person", "Person"): False,
         ("likes", "Person", "Person"): True,
     }
+    assert load(folder).notes[-1].startswith("1 of 1 test triples join types that their relation")
 
 
 @pytest.mark.parametrize("field", ["Person Student", "Person  Student "])

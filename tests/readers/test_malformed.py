@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import random
 import subprocess
 import sys
 from collections import OrderedDict
@@ -21,6 +22,7 @@ from knowledge_sheaves.graph.splits import split
 
 GOOD = "a\tr\tb\n"
 NT = "<http://x/a> <http://x/r> <http://x/b> .\n"
+LONG = gzip.compress(b"".join(b"%.9f\tr\tb\n" % random.Random(n).random() for n in range(9999)))
 TURTLE = "@prefix : <http://x/> .\n:a :r :b .\n"
 
 
@@ -65,6 +67,10 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
         ("x.tsv", "a\tr\tb\n", {"columns": (1, 2, 4)}, ["x.tsv", "no column 4", "from 1 to 3"]),
         ("x.tsv", GOOD, {"columns": ("a", "r", "z")}, ["x.tsv", "no column 'z'", "'a', 'r', 'b'"]),
         ("x.tsv.gz", gzip.compress(GOOD.encode() * 99)[:-9], {}, ["x.tsv.gz", "damaged", "again"]),
+        ("x.tsv.gz", LONG[: len(LONG) // 2], {}, ["x.tsv.gz", "damaged", "get it again"]),
+        ("x.tsv.gz", LONG[:-8] + bytes(8), {}, ["x.tsv.gz", "damaged", "get it again"]),
+        ("x.tsv", "#\n" + GOOD + "c\n", {"comment": "#"}, ["x.tsv, line 3", "1 column"]),
+        ("x.csv", "#\na,r,b\nc\n", {"comment": "#"}, ["x.csv, line 3", "1 column"]),
         ("x.parquet", "no parquet", {}, ["x.parquet", "not a readable Parquet file"]),
         ("x.docx", GOOD, {}, ["x.docx", "the ending does not tell", ".tsv"]),
         ("x.nt", NT + "<http://x/a> .\n", {}, ["x.nt, line 2", "N-Triples", "correct it"]),
@@ -78,6 +84,7 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
         ("x.ttl", TURTLE.encode() + b":\xff :r :b .", {}, ["x.ttl, line 3", "0xff is not UTF-8"]),
         ("x.rdf", "<a>\n<b></a>", {}, ["x.rdf, line 2", "mismatched tag"]),
         ("x.jsonld", '{"a":\n1,}', {}, ["x.jsonld, line 2", "double quotes"]),
+        ("x.jsonld", '{"@context": "http://127.0.0.1:9/"}', {}, ["x.jsonld", "refused"]),
         ("x.ttl.gz", gzip.compress(TURTLE.encode())[:-9], {}, ["x.ttl.gz", "damaged"]),
     ],
 )

@@ -92,11 +92,24 @@ def test_lines_as_the_standard_allows_them(tmp_path: Path) -> None:
 def test_a_taxonomy_without_types_is_a_graph(tmp_path: Path) -> None:
     (tmp_path / "x.ttl").write_text(
         "@prefix : <http://x/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+        ":cat a owl:Class . :mammal a owl:Class .\n"
         ":cat rdfs:subClassOf :mammal . :mammal rdfs:subClassOf :animal ."
     )
     data = whole(tmp_path / "x.ttl")
     assert data.train.num_triples == 2
     assert data.train.schema.relation_names == ("http://www.w3.org/2000/01/rdf-schema#subClassOf",)
+
+
+def test_a_bad_literal_is_skipped_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "x.ttl").write_text(
+        "@prefix : <http://x/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
+        ':a :r :b ; :born "long ago"^^xsd:date .'
+    )
+    assert whole(tmp_path / "x.ttl").train.num_triples == 1
+    assert caplog.text == ""
 
 
 def test_a_folder_of_rdf_splits(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def split(graph: KnowledgeGraph, sizes: Sequence[float] = SIZES, seed: int = 0) 
 
     Every entity and every relation that has triples keeps at least one in train, because nothing
     could be learnt about it otherwise; where that leaves too few triples to set aside, the notes
-    say so. They also name relations that would leak (see `leaks`). A share of 0 gives no split.
+    say so. They also name relations that would leak (see `leaks`). A split without triples is None.
 
     >>> rows = [(a, "r", b) for a in "abcde" for b in "abcde"]
     >>> split(KnowledgeGraph.from_triples(rows), sizes=(0.6, 0.2, 0.2))
@@ -44,10 +44,7 @@ def split(graph: KnowledgeGraph, sizes: Sequence[float] = SIZES, seed: int = 0) 
             f"Only {sum(given)} of the {sum(wanted)} triples wanted for valid and test are set "
             "aside: the others are needed in train, to show every entity and relation."
         )
-    valid, test = (
-        graph.with_triples(triples[rows]) if size else None
-        for size, rows in zip(sizes[1:], aside, strict=True)
-    )
+    valid, test = (graph.with_triples(triples[rows]) if len(rows) else None for rows in aside)
     if sum(given):
         notes += leak_notes(graph)
     return Dataset(graph.with_triples(triples[train]), valid, test, notes=tuple(notes))

@@ -98,9 +98,14 @@ def _read(found: Path | str, form: TextFormat) -> tuple[Raw, str]:
     if isinstance(found, str):
         return download(found), found
     if not found.is_dir():
-        return _read_files({"all": found}, form), found.name.split(".")[0]
+        return _read_files({"all": found}, form), _stem(found)
     name = found.resolve().name
     return (read_betae(found) if is_betae(found) else _read_files(_files(found), form)), name
+
+
+def _stem(path: Path) -> str:
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return plain.stem
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -149,8 +154,8 @@ def _with_about(
 ) -> Raw:
     """Add the types and labels that the user points to, else those that lie in the folder."""
     if folder is not None:
-        types = types or about.find_file(folder, about.TYPE_FILES)
-        labels = labels or about.find_file(folder, about.LABEL_FILES)
+        types = about.find_file(folder, about.TYPE_FILES) if types is None else types
+        labels = about.find_file(folder, about.LABEL_FILES) if labels is None else labels
     if types is not None:
         found, notes = about.types_of(types, raw.entities, separator)
         raw = replace(raw, types=found, notes=raw.notes + notes)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph.readers.lines import DAMAGED, text_lines
+from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.raw import ENDS
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -58,9 +58,7 @@ def _lines(path: Path) -> pl.DataFrame:
         return pl.read_csv(
             path, has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
         ).drop_nulls()
-    except pl.exceptions.NoDataError:
-        raise InputError(f"{path}: the file is empty.") from None
-    except (pl.exceptions.PolarsError, OSError, *DAMAGED):
+    except (pl.exceptions.PolarsError, OSError):
         return pl.DataFrame({"line": [line.rstrip("\r\n") for line in text_lines(path)]})
 
 

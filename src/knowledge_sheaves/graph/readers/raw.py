@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -95,20 +95,22 @@ def drop_unseen(raw: Raw) -> Raw:
     entities = np.zeros(len(raw.entities), np.bool_)
     relations = np.zeros(len(raw.relations), np.bool_)
     entities[train[:, ::2]] = relations[train[:, 1]] = True
-    splits, notes = {"train": train}, list(raw.notes)
-    for name, triples in raw.splits.items():
-        if name != "train":
-            known = entities[triples[:, 0]] & relations[triples[:, 1]] & entities[triples[:, 2]]
-            splits[name] = triples[known]
-            notes += _dropped(name, len(triples), len(triples) - int(known.sum()))
+    if entities.all() and relations.all():
+        return raw
     entity_ids, relation_ids = np.cumsum(entities) - 1, np.cumsum(relations) - 1
-    for triples in splits.values():
-        triples[:, ::2], triples[:, 1] = entity_ids[triples[:, ::2]], relation_ids[triples[:, 1]]
-    return Raw(
-        _kept(raw.entities, entities),
-        _kept(raw.relations, relations),
-        splits,
-        *(raw.types, raw.subclass_of, raw.labels, tuple(notes)),
+    splits, notes = {}, list(raw.notes)
+    for name, triples in raw.splits.items():
+        heads, edges, tails = triples.T
+        known = entities[heads] & relations[edges] & entities[tails]
+        ids = entity_ids[heads], relation_ids[edges], entity_ids[tails]
+        splits[name] = np.stack(ids, axis=1)[known]
+        notes += _dropped(name, len(triples), len(triples) - int(known.sum()))
+    return replace(
+        raw,
+        entities=_kept(raw.entities, entities),
+        relations=_kept(raw.relations, relations),
+        splits=splits,
+        notes=tuple(notes),
     )
 
 
@@ -126,44 +128,48 @@ def _kept(names: Sequence[str], keep: Iterable[bool]) -> list[str]:
 
 
 def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
-    """Choose types, read off or apply the schema, and build the graphs."""
+    """Choose types, read off or apply the schema, and build the graphs; empty splits are None."""
     if not len(raw.splits["train"]):
         raise InputError(" ".join((f"{source}: there are no triples to train on.", *raw.notes)))
     entities = Vocabulary(raw.entities)
     chosen, kinds = _types(raw, typing, source)
     entity_types = kinds.ids(chosen)
     schema = typing.schema or _schema(raw, kinds, entity_types, typing)
-    _check_relations(raw.relations, schema, source)
-    labels = None
-    if raw.labels is not None:
-        found = ((entities.get(name), text) for name, text in raw.labels.items())
-        labels = {place: text for place, text in found if place is not None}
+    labels = None if raw.labels is None else _by_id(raw.labels, entities)
     graphs = {}
     for split, triples in raw.splits.items():
-        heads, tails = triples[:, 0], triples[:, 2]
-        edges = _edges(raw, schema, entity_types, triples)
-        if (wrong := edges < 0).any():
-            names = [raw.relations[relation] for relation in triples[:, 1].tolist()]
-            try:
-                refuse(schema, entities, entity_types, wrong, names.__getitem__, heads, tails)
-            except InputError as error:
-                raise InputError(f"{source}, {split}: {error}") from None
-        graphs[split] = KnowledgeGraph(
-            schema, entities, entity_types, heads, edges, tails, labels=labels
-        )
-    notes = raw.notes + tuple(
-        f"{graph.duplicates} repeated triples in {split} are dropped."
-        for split, graph in graphs.items()
-        if graph.duplicates
-    )
+        if len(triples):
+            edges = _edges(raw, schema, entities, entity_types, triples, f"{source}, {split}")
+            graphs[split] = KnowledgeGraph(
+                *(schema, entities, entity_types, triples[:, 0], edges, triples[:, 2]),
+                labels=labels,
+            )
     return Dataset(
         graphs["train"],
         graphs.get("valid"),
         graphs.get("test"),
         name=name,
         source=source,
-        notes=notes,
+        notes=(*raw.notes, *_graph_notes(graphs)),
     )
+
+
+def _by_id(labels: Mapping[str, str], entities: Vocabulary) -> dict[int, str]:
+    found = ((entities.get(name), text) for name, text in labels.items())
+    return {place: text for place, text in found if place is not None}
+
+
+def _graph_notes(graphs: Mapping[str, KnowledgeGraph]) -> Iterator[str]:
+    train = np.unique(graphs["train"].triples[:, 1])
+    for split, graph in graphs.items():
+        if graph.duplicates:
+            yield f"{graph.duplicates} repeated triples in {split} are dropped."
+        unseen = int(np.isin(graph.triples[:, 1], train, invert=True).sum())
+        if unseen and len(graph.schema.types) > 1:
+            yield (
+                f"{unseen} of {graph.num_triples} {split} triples join types that their relation "
+                "does not join in train; a larger min_pair_count lets them share trained maps."
+            )
 
 
 def _types(raw: Raw, typing: Typing, source: str) -> tuple[list[str], Vocabulary]:
@@ -220,20 +226,39 @@ def _schema(raw: Raw, kinds: Vocabulary, entity_types: IntArray, typing: Typing)
     )
 
 
-def _check_relations(relations: Sequence[str], schema: Schema, source: str) -> None:
-    known = set(schema.relation_names)
-    for name in relations:
-        if name not in known:
-            near = suggestion(name, known) or "; add it to the schema."
-            raise InputError(f"{source}: the schema has no relation {name!r}{near}")
-
-
-def _edges(raw: Raw, schema: Schema, entity_types: IntArray, triples: IntArray) -> IntArray:
+def _edges(
+    raw: Raw,
+    schema: Schema,
+    entities: Vocabulary,
+    entity_types: IntArray,
+    triples: IntArray,
+    where: str,
+) -> IntArray:
     """Return the edge of each triple; few (relation, type, type) are distinct, so ask for those."""
     width = len(schema.types)
     keys = _pair_keys(triples, entity_types, width)
     distinct = pl.Series(keys).unique().sort().to_numpy()
     relations, pairs = np.divmod(distinct, width * width)
     names = [raw.relations[relation] for relation in relations.tolist()]
-    edges = schema.find_edges(names, *np.divmod(pairs, width))
-    return edges[np.searchsorted(distinct, keys)]
+    _check_relations(names, schema, where)
+    edges = schema.find_edges(names, *np.divmod(pairs, width))[np.searchsorted(distinct, keys)]
+    if (wrong := edges < 0).any():
+
+        def relation_of(row: int) -> str:
+            return raw.relations[triples[row, 1]]
+
+        try:
+            refuse(
+                *(schema, entities, entity_types, wrong, relation_of, triples[:, 0], triples[:, 2])
+            )
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+    return edges
+
+
+def _check_relations(names: Iterable[str], schema: Schema, where: str) -> None:
+    known = set(schema.relation_names)
+    for name in names:
+        if name not in known:
+            near = suggestion(name, known) or "; add it to the schema."
+            raise InputError(f"{where}: the schema has no relation {name!r}{near}")

@@ -9,8 +9,10 @@ Literals are skipped and counted. An entity is named by its IRI, or by the label
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,12 +37,9 @@ SUFFIXES = tuple(f"{kind}{packed}" for kind in (*BY_LINE, *BY_RDFLIB) for packed
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
-# Every individual has these, so they tell nothing apart.
-EMPTY_TYPES = [
-    "http://www.w3.org/2002/07/owl#NamedIndividual",
-    "http://www.w3.org/2002/07/owl#Thing",
-    "http://www.w3.org/2000/01/rdf-schema#Resource",
-]
+# Types such as owl:NamedIndividual, owl:Class and rdf:Property: they say what a thing is to RDF,
+# not what it is in the world.
+META_TYPES = r"^http://www\.w3\.org/(?:1999/02/22-rdf-syntax-ns|2000/01/rdf-schema|2002/07/owl)#"
 # Relative IRIs need a base; this one does not tell where the file happened to lie.
 BASE = "file:///"
 
@@ -50,7 +49,7 @@ def read_rdf(files: dict[str, Path]) -> Raw:
     said = {split: _statements(path) for split, path in files.items()}
     relation = pl.col("relation")
     links = pl.concat([part.links for part in said.values()])
-    types = links.filter((relation == TYPE) & ~pl.col("tail").is_in(EMPTY_TYPES))
+    types = links.filter((relation == TYPE) & ~pl.col("tail").str.contains(META_TYPES))
     about = [TYPE, SUBCLASS] if len(types) else [TYPE]
     frames = {split: part.links.filter(~relation.is_in(about)) for split, part in said.items()}
     literals = sum(part.literals for part in said.values())
@@ -107,14 +106,13 @@ def _parse(path: Path, form: str) -> Statements:
             rows.append(triple)
 
     try:
-        with open_bytes(path) as file:
+        with open_bytes(path) as file, _quiet("rdflib.term"):
             Graph(store=Recorder()).parse(file, format=form, publicID=BASE)
     except DAMAGED as error:
         raise damaged(path, error) from None
-    except UnicodeDecodeError:
-        deque(text_lines(path), maxlen=0)  # which finds the line
-        raise
     except Exception as error:  # each parser of rdflib has errors of its own
+        if isinstance(error, UnicodeDecodeError):
+            deque(text_lines(path), maxlen=0)  # which raises, with the line
         raise InputError(f"{path}{_where(error)}: not readable as {form}: {_why(error)}.") from None
 
     blank: dict[Any, str] = {}
@@ -134,6 +132,18 @@ def _parse(path: Path, form: str) -> Statements:
             literals += 1
     frame = pl.DataFrame(links, schema=dict.fromkeys(ENDS, pl.String), orient="row")
     return Statements(frame, labels, literals)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep rdflib from printing a traceback for each literal that its datatype does not fit."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _where(error: Exception) -> str:

@@ -14,7 +14,7 @@ import polars as pl
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.readers.layout import DELIMITERS, Layout, TextFormat, find_layout
-from knowledge_sheaves.graph.readers.lines import DAMAGED, split_lines
+from knowledge_sheaves.graph.readers.lines import split_lines
 
 
 def read_text(
@@ -27,7 +27,7 @@ def read_text(
     layout = find_layout(path, wanted, form, extra=extra)
     try:
         frame = _read_fast(layout)
-    except (pl.exceptions.PolarsError, *DAMAGED):
+    except (pl.exceptions.PolarsError, OSError):
         return _read_slowly(layout)
     empty = pl.any_horizontal(pl.all().is_null() | (pl.all().str.strip_chars() == ""))
     return _read_slowly(layout) if frame.select(empty.any()).item() else frame
