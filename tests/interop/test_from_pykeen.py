@@ -13,6 +13,7 @@ from pykeen.models import Model
 from pykeen.triples import CoreTriplesFactory
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.interop import from_pykeen
 
 # Names, options, and whether the norm or a clamp is one that our queries do not use.
@@ -106,3 +107,65 @@ def test_scores_and_orders_are_those_of_pykeen(
         heads = model.predict_h(torch.stack([edges, known], 1))
     assert_same_order(ours.score_tails(known, edges), tails)
     assert_same_order(ours.score_heads(edges, known), heads)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("NTN", "ends in a tanh"),
+        ("ConvE", "convolutional network"),
+        ("TuckER", "batch normalisation"),
+        ("TransD", "depends on the entity"),
+        ("CP", "CP is not among the models known to be sheaves"),
+    ],
+)
+def test_models_that_are_no_sheaves_are_refused_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason) as caught:
+        converted(some_model(name))
+    assert str(caught.value).count(".") == 1
+
+
+def test_scores_of_the_models_own_are_refused() -> None:
+    class Rounded(models.TransE):
+        def score_hrt(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+            return super().score_hrt(*args, **kwargs).round()
+
+    with pytest.raises(InputError, match="Rounded is no sheaf: it has a way of scoring of its own"):
+        converted(Rounded(triples_factory=triples(), embedding_dim=4))
+
+
+def test_rotate_without_rotations_is_refused() -> None:
+    with pytest.raises(InputError, match="no rotations"):
+        converted(some_model("RotatE", relation_constrainer=None))
+
+
+def test_names_and_facts_come_from_the_triples() -> None:
+    factory = triples()
+    ours = converted(some_model("RotatE"), factory)
+    assert ours.graph.num_triples == factory.num_triples
+    rows = factory.label_triples(factory.mapped_triples)
+    assert set(ours.graph.decode(ours.graph.triples)) == set(map(tuple, rows.tolist()))
+    nameless = converted(some_model("RotatE"))
+    assert (nameless.graph.entities[3], nameless.graph.num_triples) == ("3", 0)
+
+
+def test_triples_of_another_graph_are_refused() -> None:
+    other = CoreTriplesFactory(torch.tensor([[0, 0, 1]]), num_entities=3, num_relations=1)
+    with pytest.raises(InputError, match="have 3 entities and 1 relations, but the model has 14"):
+        converted(some_model("RotatE"), other)
+
+
+def test_another_energy_in_queries_is_said() -> None:
+    with pytest.warns(UserWarning, match="harmonic extension minimises the squared Euclidean"):
+        from_pykeen(some_model("TransE"))
+    with pytest.warns(UserWarning, match="clamp projected entities to length 1"):
+        from_pykeen(some_model("TransR", scoring_fct_norm=2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_pykeen(some_model("RotatE"))
+
+
+def test_a_model_stays_in_the_mode_that_it_was_in() -> None:
+    model = some_model("TransE").train()
+    converted(model)
+    assert model.training

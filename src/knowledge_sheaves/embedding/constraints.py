@@ -40,6 +40,9 @@ class Constraint:
     size: int | None = None
     """The only block size it makes sense for."""
 
+    def __reduce__(self) -> tuple[Callable[[str], Constraint], tuple[str]]:
+        return _named, (self.name,)  # models are pickled by others, and functions cannot be
+
     def check(self, rows: int, cols: int) -> None:
         if self.size is not None and (rows, cols) != (self.size, self.size):
             raise InputError(
@@ -52,6 +55,10 @@ class Constraint:
         if rows < cols:  # maps that forget something have no identity for a Gram matrix
             return Gram.GENERAL
         return Gram.BLOCK_MULTIPLE if self.gram is Gram.GENERAL and cols == 1 else self.gram
+
+
+def _named(name: str) -> Constraint:
+    return CONSTRAINTS[name]
 
 
 def _identity(parameters: Tensor, rows: int, cols: int) -> Tensor:

@@ -53,12 +53,12 @@ def read_archive(path: Path) -> Any:
     """The object in an archive, as records and tensors."""
     try:
         with zipfile.ZipFile(path) as archive:
-            root = next(n for n in archive.namelist() if n.endswith("/data.pkl"))[
-                : -len("data.pkl")
-            ]
-            if f"{root}byteorder" in archive.namelist():
+            names = archive.namelist()
+            data_name = next(name for name in names if name.endswith("/data.pkl"))
+            root = data_name.removesuffix("data.pkl")
+            if f"{root}byteorder" in names:
                 _check_order(path, archive.read(f"{root}byteorder"))
-            with archive.open(f"{root}data.pkl") as data:
+            with archive.open(data_name) as data:
                 return _Reader(data, lambda key: archive.read(f"{root}data/{key}")).load()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None

@@ -49,7 +49,7 @@ def from_pykeen(
         folder = Path(model)
         parts = Parts.of_file(folder / "trained_model.pkl" if folder.is_dir() else folder)
     if parts.interaction not in CONVERSIONS:
-        raise refusal(parts.interaction)
+        raise refusal(parts.interaction, CONVERSIONS)
     ingredients = CONVERSIONS[parts.interaction](parts)
     for note in ingredients.config.notes:
         warnings.warn(note, stacklevel=2)

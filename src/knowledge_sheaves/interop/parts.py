@@ -1,8 +1,8 @@
-"""What a PyKEEN model consists of, as tensors and a few numbers, from an object or from a folder."""
+"""What a PyKEEN model consists of: tensors and a few numbers, from an object or a saved file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -32,8 +32,7 @@ NO_SHEAF = {
     "ERMLPE": "it scores through a neural network",
     "ProjE": "it scores through a neural network",
     "CrossE": "it scores through a neural network",
-    "MultiLinearTucker": "its relations mix all pairs of coordinates through one shared core",
-    "TuckEr": "its relations act through one shared core with batch normalisation between",
+    "TuckER": "batch normalisation stands between an entity and its map",
     "TransD": "the map of an edge depends on the entity that it acts on",
     "BoxE": "it measures how far points lie from boxes, which is no norm of a difference",
     "KG2E": "it compares distributions, not vectors",
@@ -87,9 +86,12 @@ class Parts:
         interaction = model.get("interaction") if isinstance(model, Record) else None
         if not isinstance(interaction, Record):
             name = model.path if isinstance(model, Record) else type(model).__name__
-            raise InputError(
-                f"{path} holds {name}, which has no interaction that could be a sheaf."
-            )
+            if name.endswith(".KnowledgeSheafModel"):
+                raise InputError(
+                    f"{path} holds a sheaf already: save what its to_sheaf_embedding() gives, with "
+                    "save(), and load that."
+                )
+            raise InputError(f"{path} holds {name}, which is no sheaf: it has no interaction.")
         vectors = [
             [_vectors(path, each) for each in _children(model.get(kind))]
             for kind in ("entity_representations", "relation_representations")
@@ -129,14 +131,13 @@ class Parts:
         )
 
 
-def refusal(name: str) -> InputError:
+def refusal(name: str, known: Iterable[str]) -> InputError:
     """Why a model cannot become a sheaf."""
-    reason = NO_SHEAF.get(
-        name,
-        "its score is not known to be a norm of F_h x_h + z − F_t x_t or a bilinear form in the "
-        "two entities",
+    if name in NO_SHEAF:
+        return InputError(f"{name} is no sheaf: {NO_SHEAF[name]}.")
+    return InputError(
+        f"{name} is not among the models known to be sheaves, which are {', '.join(known)}."
     )
-    return InputError(f"{name} is no sheaf: {reason}.")
 
 
 def _children(modules: Any) -> list[Record]:

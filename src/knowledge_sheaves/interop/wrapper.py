@@ -26,7 +26,7 @@ from knowledge_sheaves.interop.training_graph import graph_of
 from knowledge_sheaves.sheaf import Candidates
 
 
-class KnowledgeSheafModel(Model):
+class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init_subclass__
     """A sheaf embedding that PyKEEN can train and evaluate.
 
     Scores are our scores with the sign turned; those of a lifted model are ⟨R x_h, x_t⟩. With
@@ -69,7 +69,7 @@ class KnowledgeSheafModel(Model):
         )
         facts = triples_factory if isinstance(triples_factory, CoreTriplesFactory) else None
         graph = graph_of(self.num_entities, self.num_real_relations, facts)
-        self.sheaf = SheafEmbedding(config, graph, seed=torch.randint(2**31, ()).item())
+        self.sheaf = SheafEmbedding(config, graph, seed=_draw())
         self.sheaf.entities.sparse = False
 
     @classmethod
@@ -84,7 +84,9 @@ class KnowledgeSheafModel(Model):
         relations = sheaf.num_relations * (2 if reciprocal else 1)
         info = KGInfo(sheaf.graph.num_entities, relations, create_inverse_triples=reciprocal)
         model = cls.__new__(cls)
-        Model.__init__(model, triples_factory=info, random_seed=NoRandomSeedNecessary)
+        # PyKEEN takes this class in place of a seed, though its annotation does not say so.
+        seed: Any = NoRandomSeedNecessary
+        Model.__init__(model, triples_factory=info, random_seed=seed)
         model.sheaf = sheaf
         return model.eval()
 
@@ -107,7 +109,7 @@ class KnowledgeSheafModel(Model):
     # What PyKEEN asks of a model.
 
     def _reset_parameters_(self) -> None:
-        self.sheaf.reset(torch.randint(2**31, ()).item())
+        self.sheaf.reset(_draw())
 
     def _get_entity_len(self, *, mode: Any = None) -> int:
         return self.num_entities
@@ -201,6 +203,11 @@ def to_pykeen(model: SheafEmbedding) -> KnowledgeSheafModel:
     torch.Size([1, 3])
     """
     return KnowledgeSheafModel.of(model)
+
+
+def _draw() -> int:
+    """A seed from torch's generator, which PyKEEN has seeded."""
+    return int(torch.randint(2**31, ()))
 
 
 def _pick(scores: Tensor, ids: Tensor | None) -> Tensor:
