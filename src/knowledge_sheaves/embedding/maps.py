@@ -105,8 +105,8 @@ class RelationMaps(nn.Module):
     def _build(self, group: int, rows: Tensor) -> Tensor:
         constraint, height, width = self.groups[group]
         used, inverse = rows.unique(return_inverse=True)  # build a map once, however often used
-        blocks = constraint.build(self.parameters_of[group][used], height, width)
-        return blocks[inverse] if len(used) < len(rows) or not _sorted(inverse) else blocks
+        parameters = self.parameters_of[group].index_select(0, used)
+        return constraint.build(parameters, height, width).index_select(0, inverse)
 
     def _pad(self, blocks: Tensor, end: End) -> Tensor:
         missing = (self.rows - blocks.shape[-2], self.cols[end] - blocks.shape[-1])
@@ -134,11 +134,17 @@ class RelationMaps(nn.Module):
         ]
         return torch.cat(parts)[order.argsort()] if parts else x.new_zeros(0, *x.shape[1:])
 
+    def sizes(self, end: End, edges: Tensor) -> list[Tensor]:
+        """Squared length of every block's parameters, where that says how much a map stretches."""
+        index = self.index[0 if end == "head" else 1][:, edges]
+        out = []
+        for g in index[0].unique().tolist():
+            if self.groups[g][0].name in ("free", "complex", "quaternion"):
+                rows = self.parameters_of[g].index_select(0, index[1, index[0] == g])
+                out.append(rows.square().sum(-1))
+        return out
+
     def map(self, end: End, edge: int) -> BlockMap:
         """The map at one end of one edge, in its own size."""
         group, row = self.index[0 if end == "head" else 1][:, edge].tolist()
         return BlockMap(self._build(group, torch.tensor([row]))[0])
-
-
-def _sorted(inverse: Tensor) -> bool:
-    return bool((inverse[1:] > inverse[:-1]).all())

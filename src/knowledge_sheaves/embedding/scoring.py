@@ -16,7 +16,12 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.constraints import Gram
 from knowledge_sheaves.embedding.maps import End
-from knowledge_sheaves.sheaf.monomials import Candidates, Monomials, form_weights
+from knowledge_sheaves.sheaf.monomials import (
+    WIDEST_EXPANDED_BLOCK,
+    Candidates,
+    Monomials,
+    form_weights,
+)
 from knowledge_sheaves.sheaf.valued import torus_difference
 
 if TYPE_CHECKING:
@@ -70,18 +75,30 @@ def make_query(
     return Query(target, edges, image, bias)
 
 
-def compare(model: SheafEmbedding, query: Query, pool: Pool) -> Tensor:
-    """The score of every query with every candidate, lower first: (queries, candidates).
+def compare(
+    model: SheafEmbedding,
+    query: Query,
+    pool: Pool,
+    scale: float = 1.0,
+    relative: bool = False,
+) -> Tensor:
+    """``scale`` times the score of every query with every candidate: (queries, candidates).
 
-    The same numbers as `SheafEmbedding.scores` of the triples, up to rounding.
+    The same numbers as `SheafEmbedding.scores` of the triples, lower first, up to rounding. Where
+    only differences within a query matter (``relative``), what all its candidates have in common
+    may be left out: every pass over this largest of all tensors costs time.
     """
     config = model.config
     if not _is_quadratic(config):
-        values = _distances(model, query, pool.candidates)
+        values = scale * _distances(model, query, pool.candidates)
+    elif config.power != 2:
+        squares = _quadratic(model, query, pool.candidates, 1.0, relative=False)
+        values = scale * _to_power(config, squares)
     else:
-        values = _to_power(config, _quadratic(model, query, pool.candidates))
+        values = _quadratic(model, query, pool.candidates, scale, relative)
     if query.bias is not None and pool.bias is not None:
-        values = values - query.bias.unsqueeze(1) - pool.bias
+        own = 0.0 if relative else query.bias.unsqueeze(1)
+        values = values - scale * (pool.bias + own)
     return values
 
 
@@ -145,7 +162,9 @@ def relation_scores(model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: 
     all relations and left out.
     """
     config = model.config
-    wide = sum(model.maps.cols.values()) > 64
+    if config.lifted:
+        return _bilinear_relations(model, edges, heads, tails)
+    wide = sum(model.maps.cols.values()) > WIDEST_EXPANDED_BLOCK
     if not _is_quadratic(config) or wide:
         return _relation_distances(model, edges, heads, tails)
     f, g = model.maps.blocks("head", edges), model.maps.blocks("tail", edges)
@@ -153,16 +172,20 @@ def relation_scores(model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: 
     points = Candidates(torch.cat(vectors, 2).flatten(1, 2), model.n_blocks)
     joint = torch.cat([f, -g], -1)
     square = joint.mT @ joint
-    if config.lifted:
-        cross = torch.ones_like(square[0, 0], dtype=torch.bool)
-        cut = f.shape[-1]
-        cross[:cut, :cut] = cross[cut:, cut:] = False
-        square = square * cross
     z = model.translation(edges)
     linear = square.new_zeros(*square.shape[:3], config.sections) if z is None else joint.mT @ z
     constant = square.new_zeros(len(edges)) if z is None else z.square().sum((-3, -2, -1))
     values = points.evaluate(square, linear, constant, Monomials.PRODUCTS).T
-    return values if config.lifted else _to_power(config, values)
+    return _to_power(config, values)
+
+
+def _bilinear_relations(
+    model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: Tensor
+) -> Tensor:
+    """−2⟨F x_h, x_t⟩ is linear in the products of coordinates of x_h and x_t."""
+    x_h, x_t = model.lookup("head", heads), model.lookup("tail", tails)
+    products = x_t @ x_h.mT
+    return -2 * products.flatten(1) @ model.maps.blocks("head", edges).flatten(1).T
 
 
 def _relation_distances(
@@ -171,10 +194,7 @@ def _relation_distances(
     columns = []
     for edge in edges:
         left, right = model.ends(torch.stack([heads, edge.expand(len(heads)), tails], 1), True)
-        if model.config.lifted:
-            columns.append(-2 * (left * right).sum((-3, -2, -1)))
-        else:
-            columns.append(_norm(model.config, left.flatten(1), right.flatten(1)))
+        columns.append(_norm(model.config, left.flatten(1), right.flatten(1)))
     return torch.stack(columns, 1)
 
 
@@ -199,26 +219,31 @@ def _to_power(config: SheafConfig, squares: Tensor) -> Tensor:
     return squares.clamp(min=1e-12) ** (config.power / 2)  # the root has no slope at 0
 
 
-def _quadratic(model: SheafEmbedding, query: Query, candidates: Candidates) -> Tensor:
-    """‖a − G x‖² by expansion; lifted, the norm of x is the sphere's and drops out."""
+def _quadratic(
+    model: SheafEmbedding, query: Query, candidates: Candidates, scale: float, relative: bool
+) -> Tensor:
+    """scale · ‖a − G x‖² by expansion; lifted, the norm of x is the sphere's and drops out."""
     image, width = query.image, candidates.blocks.shape[2]
-    linear = -model.maps.apply_map(query.target, query.edges, image, adjoint=True)
+    linear = model.maps.apply_map(query.target, query.edges, -scale * image, adjoint=True)
     linear = linear[:, :, :width].flatten(1)
-    constant = image.square().sum((-3, -2, -1))
+    constant = None if relative else scale * image.square().sum((-3, -2, -1))
     if model.config.lifted:
-        sphere = model.radius.square()
+        sphere = scale * model.radius.square()
         if query.target == "tail":
-            return candidates.product(linear, linear[:, :0], Monomials.NONE, constant + sphere)
+            constant = None if constant is None else constant + sphere
+            return candidates.product(linear, None, Monomials.NONE, constant)
         constant = sphere.expand(len(image))
     kind = KINDS[model.maps.gram[query.target]]
     if kind is Monomials.NORM:
-        return candidates.product(linear, image.new_ones(len(image), 1), kind, constant)
+        weights = image.new_full((len(image), 1), scale)
+        return candidates.product(linear, weights, kind, constant)
     blocks = model.maps.blocks(query.target, query.edges)[..., :width]
     if kind is Monomials.BLOCKS:
-        weights = blocks.square().sum((-2, -1)) / width
+        weights = blocks.square().sum((-2, -1)) * (scale / width)
         return candidates.product(linear, weights, kind, constant)
-    gram = blocks.mT @ blocks
-    if width > 64:
+    gram = scale * (blocks.mT @ blocks)
+    if width > WIDEST_EXPANDED_BLOCK:
+        constant = image.new_zeros(len(image)) if constant is None else constant
         return candidates.evaluate(gram, linear, constant, kind)
     return candidates.product(linear, form_weights(gram, kind), kind, constant)
 

@@ -89,10 +89,15 @@ class Candidates:
             values = self.product(linear, form_weights(square, kind), kind, constant)
         return values.reshape(*batch, len(self))
 
-    def product(self, linear: Tensor, weights: Tensor, kind: Monomials, constant: Tensor) -> Tensor:
+    def product(
+        self, linear: Tensor, weights: Tensor | None, kind: Monomials, constant: Tensor | None
+    ) -> Tensor:
         """weights · monomials + 2 ℓ · x + c, for forms that are rows already: (forms, n)."""
-        values = torch.addmm(constant.unsqueeze(-1), linear, self.flat.T, alpha=2.0)
-        if kind is Monomials.NONE:
+        if constant is None:
+            values = (2 * linear) @ self.flat.T
+        else:
+            values = torch.addmm(constant.unsqueeze(-1), linear, self.flat.T, alpha=2.0)
+        if weights is None or kind is Monomials.NONE:
             return values
         monomials = self.monomials(kind)
         if torch.is_grad_enabled() and (values.requires_grad or monomials.requires_grad):

@@ -1,0 +1,8 @@
+"""Turn a graph into a trained knowledge sheaf."""
+
+from __future__ import annotations
+
+from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.trainer import Progress, train
+
+__all__ = ["Progress", "TrainingConfig", "train"]

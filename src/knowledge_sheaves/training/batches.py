@@ -1,0 +1,186 @@
+"""What a step sees: positive triples, and what they are compared with.
+
+All triples of a batch have tails of one type, so that one set of candidates serves them all. Every
+epoch draws from its own seed: a run that was interrupted goes on exactly where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.training.config import TrainingConfig
+
+
+class Batch(NamedTuple):
+    """Positive triples, the type of their tails, and shared candidates (None: all of that type)."""
+
+    triples: Tensor
+    kind: int
+    negatives: Tensor | None
+    corrupted: Tensor | None
+    owner: Tensor | None
+    """For pairs of larger subgraphs: which pair a triple belongs to."""
+
+
+class Batches:
+    """All batches of an epoch, for one process of several."""
+
+    def __init__(
+        self,
+        model: SheafEmbedding,
+        graph: KnowledgeGraph,
+        config: TrainingConfig,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.model, self.graph, self.config = model, graph, config
+        self.rank, self.processes = rank, processes
+        triples = torch.from_numpy(np.array(graph.triples, dtype=np.int64))
+        if model.config.reciprocal:
+            backwards = triples.flip(1)
+            backwards[:, 1] += model.num_relations
+            triples = torch.cat([triples, backwards])
+        self.triples = triples
+        self.tail_types = torch.from_numpy(model.edge_types[:, 1])[triples[:, 1]]
+        self.members = [model.entities_of_type(kind) for kind in range(len(model.widths))]
+        self.pairs = config.loss == "margin"
+
+    def __len__(self) -> int:
+        return len(self._chunks(torch.Generator().manual_seed(0)))
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """The batches of an epoch; the same number gives the same batches."""
+        generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + number)
+        chunks = self._chunks(generator)
+        for place, chunk in enumerate(chunks):
+            seed = int(torch.randint(2**62, (), generator=generator))
+            if place % self.processes == self.rank:
+                yield self._batch(chunk, torch.Generator().manual_seed(seed))
+
+    def _chunks(self, generator: torch.Generator) -> list[Tensor]:
+        order = torch.randperm(len(self.triples), generator=generator)
+        if len(self.members) > 1:
+            order = order[self.tail_types[order].argsort(stable=True)]
+            counts = torch.bincount(self.tail_types, minlength=len(self.members)).tolist()
+            parts = order.split(counts)
+        else:
+            parts = (order,)
+        chunks = [c for part in parts for c in part.split(self.config.batch_size) if len(c)]
+        if len(self.members) > 1:
+            shuffled = torch.randperm(len(chunks), generator=generator).tolist()
+            chunks = [chunks[i] for i in shuffled]
+        usable = len(chunks) - len(chunks) % self.processes
+        return chunks[:usable] if usable else chunks
+
+    def _batch(self, chunk: Tensor, generator: torch.Generator) -> Batch:
+        triples = self.triples[chunk]
+        kind = int(self.tail_types[chunk[0]])
+        if self.pairs:
+            positive, corrupted, owner = self._corrupt(triples, generator)
+            return Batch(positive, kind, None, corrupted, owner)
+        if self.config.loss == "laplacian":
+            return Batch(triples, kind, None, None, None)
+        members, wanted = self.members[kind], self.config.negatives
+        if wanted is None or wanted >= len(members):
+            return Batch(triples, kind, None, None, None)
+        drawn = members[torch.randint(len(members), (wanted,), generator=generator)]
+        return Batch(triples, kind, drawn, None, None)
+
+    # Corrupted triples, for the margin loss.
+
+    def _corrupt(
+        self, triples: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        how = self.config.corrupt
+        if how == "vertex":
+            return self._stars(triples, generator)
+        corrupted = triples.clone()
+        if how == "relation":
+            corrupted[:, 1] = self._other_relations(triples[:, 1], generator)
+        else:
+            at_head = self._at_head(triples, generator)
+            corrupted[at_head, 0] = self._same_type(triples[at_head, 0], generator)
+            corrupted[~at_head, 2] = self._same_type(triples[~at_head, 2], generator)
+        if self.config.filter_negatives:
+            new = ~self._known(corrupted)
+            triples, corrupted = triples[new], corrupted[new]
+        return triples, corrupted, None
+
+    def _at_head(self, triples: Tensor, generator: torch.Generator) -> Tensor:
+        """Which triples are corrupted at the head."""
+        if self.config.corrupt != "both":
+            return torch.full((len(triples),), self.config.corrupt == "head")
+        draw = torch.rand(len(triples), generator=generator)
+        if self.config.sampling == "uniform":
+            return draw < 0.5
+        return draw < self._head_share[triples[:, 1]]
+
+    @property
+    def _head_share(self) -> Tensor:
+        """Bernoulli sampling: corrupt the side where a false negative is less likely."""
+        edges = self.triples[:, 1]
+        count = len(self.model.edge_types)
+        total = torch.bincount(edges, minlength=count)
+        sides = []
+        for column in (0, 2):
+            pairs = (self.triples[:, column] * count + edges).unique() % count
+            sides.append(total / torch.bincount(pairs, minlength=count).clamp(min=1))
+        tails_per_head, heads_per_tail = sides
+        return tails_per_head / (tails_per_head + heads_per_tail).clamp(min=1e-9)
+
+    def _same_type(self, entities: Tensor, generator: torch.Generator) -> Tensor:
+        kinds = torch.from_numpy(self.graph.entity_types.astype(np.int64))[entities]
+        out = entities.clone()
+        for kind in kinds.unique().tolist():
+            mine, members = kinds == kind, self.members[kind]
+            drawn = torch.randint(len(members), (int(mine.sum()),), generator=generator)
+            out[mine] = members[drawn]
+        return out
+
+    def _other_relations(self, edges: Tensor, generator: torch.Generator) -> Tensor:
+        types = torch.from_numpy(self.model.edge_types)
+        out = edges.clone()
+        for pair in types[edges].unique(dim=0):
+            mine = (types[edges] == pair).all(1)
+            options = (types == pair).all(1).nonzero().squeeze(1)
+            out[mine] = options[
+                torch.randint(len(options), (int(mine.sum()),), generator=generator)
+            ]
+        return out
+
+    def _stars(
+        self, triples: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Stars around the heads of the batch, and the same stars around other entities."""
+        centres = triples[:: self.config.subgraph, 0]
+        order = self._by_head
+        first = torch.searchsorted(self._heads, centres)
+        last = torch.searchsorted(self._heads, centres, right=True)
+        draw = torch.rand(len(centres), self.config.subgraph, generator=generator)
+        rows = first.unsqueeze(1) + (draw * (last - first).unsqueeze(1)).long()
+        positive = self.triples[order[rows]]
+        corrupted = positive.clone()
+        corrupted[:, :, 0] = self._same_type(centres, generator).unsqueeze(1)
+        owner = torch.arange(len(centres)).repeat_interleave(self.config.subgraph)
+        return positive.flatten(0, 1), corrupted.flatten(0, 1), owner
+
+    @property
+    def _by_head(self) -> Tensor:
+        if not hasattr(self, "_order"):
+            self._order = self.triples[:, 0].argsort(stable=True)
+            self._heads = self.triples[self._order, 0].contiguous()
+        return self._order
+
+    def _known(self, triples: Tensor) -> Tensor:
+        rows = triples.clone()
+        backwards = rows[:, 1] >= self.model.num_relations
+        rows[backwards] = rows[backwards].flip(1)
+        rows[backwards, 1] -= self.model.num_relations
+        return torch.from_numpy(self.graph.contains(rows.numpy()))

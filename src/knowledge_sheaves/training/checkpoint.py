@@ -1,0 +1,75 @@
+"""Checkpoints: everything a run needs to go on as if it had not been interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.training.optimisers import RowOptimiser
+
+
+def save_checkpoint(
+    path: Path,
+    model: nn.Module,
+    optimiser: RowOptimiser,
+    best: nn.Module | None,
+    facts: dict[str, Any],
+) -> None:
+    """Write weights, best weights, optimiser state and plain facts, beside and then renamed."""
+    tensors = {f"model/{k}": v for k, v in model.state_dict().items()}
+    if best is not None:
+        tensors |= {f"best/{k}": v for k, v in best.state_dict().items()}
+    tensors |= {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
+    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".partial")
+    save_file(tensors, beside, metadata={"facts": json.dumps(facts)})
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def load_checkpoint(
+    path: Path, model: nn.Module, optimiser: RowOptimiser
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Bring a model and an optimiser back; returns the facts and the best weights so far."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["facts"])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"The checkpoint {path} cannot be read ({error}): delete it to start afresh."
+        ) from None
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimiser": {}}
+    for key, value in tensors.items():
+        part, _, name = key.partition("/")
+        parts[part][name] = value
+    try:
+        model.load_state_dict(parts["model"])
+        with torch.no_grad():
+            for name, value in _optimiser_state(optimiser).items():
+                value.copy_(parts["optimiser"][name])
+    except (RuntimeError, KeyError):
+        raise InputError(
+            f"The checkpoint {path} belongs to another model or other data: delete it to start "
+            f"afresh, or use the settings it was made with."
+        ) from None
+    return facts, parts["best"]
+
+
+def _optimiser_state(optimiser: RowOptimiser) -> dict[str, Tensor]:
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    return {
+        f"{number}/{name}": value
+        for number, parameter in enumerate(parameters)
+        for name, value in optimiser.state[parameter].items()
+    }

@@ -1,0 +1,146 @@
+"""How a model is trained, in one flat list of options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.vocabulary import suggestion
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "loss": ("softmax", "logistic", "margin", "laplacian"),
+    "optimiser": ("adagrad", "adam"),
+    "sampling": ("uniform", "bernoulli"),
+    "corrupt": ("both", "tail", "head", "relation", "vertex"),
+    "section_penalty": ("orthogonal", "columns"),
+    "logger": ("none", "tensorboard", "mlflow"),
+}
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The options of a training run.
+
+    ``negatives`` candidates are shared by a batch, besides its own tails (None: all entities, the
+    full softmax). With the margin loss every triple is paired with corrupted ones instead:
+    ``corrupt`` says where, ``vertex`` being a star of ``subgraph`` triples around one entity that
+    is exchanged as a whole.
+
+    >>> TrainingConfig.from_dict({"epochs": 3, "loss": "margin"}).margin
+    1.0
+    """
+
+    epochs: int = 50
+    batch_size: int = 1024
+    negatives: int | None = 2048
+    loss: Literal["softmax", "logistic", "margin", "laplacian"] = "softmax"
+    optimiser: Literal["adagrad", "adam"] = "adagrad"
+    learning_rate: float = 0.1
+    margin: float = 1.0
+    adversarial: float = 1.0
+    """Self-adversarial temperature of the logistic loss."""
+    sampling: Literal["uniform", "bernoulli"] = "uniform"
+    corrupt: Literal["both", "tail", "head", "relation", "vertex"] = "both"
+    subgraph: int = 1
+    filter_negatives: bool = False
+    n3: float = 0.0
+    l2: float = 0.0
+    relation_weight: float = 0.0
+    """Weight of the relation-prediction term."""
+    dropout: float = 0.0
+    section_weight: float = 0.0
+    """Weight α of the orthogonal-sections penalty."""
+    section_penalty: Literal["orthogonal", "columns"] = "orthogonal"
+    normalise: bool = False
+    """Bring every entity (every section of it) to unit length after each step."""
+    seed: int = 0
+    threads: int | None = None
+    device: str = "cpu"
+    patience: int = 5
+    """Stop when this many validations in a row bring no better MRR."""
+    validate_every: int = 1
+    validation_triples: int = 5000
+    checkpoint_every: int = 1
+    logger: Literal["none", "tensorboard", "mlflow"] = "none"
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}."
+                )
+        for name in (
+            "epochs",
+            "batch_size",
+            "subgraph",
+            "patience",
+            "validate_every",
+            "validation_triples",
+            "checkpoint_every",
+        ):
+            self._check(name, int, 1)
+        self._check("seed", int, 0)
+        for name in ("negatives", "threads"):
+            if getattr(self, name) is not None:
+                self._check(name, int, 1)
+        for name in ("n3", "l2", "relation_weight", "section_weight", "margin", "adversarial"):
+            self._check(name, float, 0)
+        self._check("dropout", float, 0)
+        if self.dropout >= 1:
+            raise InputError(f"dropout must be below 1, not {self.dropout!r}.")
+        if not self._is(self.learning_rate, float) or self.learning_rate <= 0:
+            raise InputError(f"learning_rate must be above 0, not {self.learning_rate!r}.")
+
+    def _check(self, name: str, kind: type, least: float) -> None:
+        value = getattr(self, name)
+        if not self._is(value, kind) or value < least:
+            word = "a whole number" if kind is int else "a number"
+            raise InputError(f"{name} must be {word} of at least {least}, not {value!r}.")
+
+    @staticmethod
+    def _is(value: object, kind: type) -> bool:
+        wanted = (int,) if kind is int else (int, float)
+        return isinstance(value, wanted) and not isinstance(value, bool)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return [f.name for f in fields(cls)]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TrainingConfig:
+        """Options from plain data; unknown names are refused."""
+        if not isinstance(data, Mapping):
+            raise InputError("Training options must be a list of options (name: value).")
+        known = cls.names()
+        for name in data:
+            if name not in known:
+                raise InputError(
+                    f"There is no training option {name!r}{suggestion(str(name), known)} "
+                    f"Known are {', '.join(known)}."
+                )
+        return cls(**data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TrainingConfig:
+        """Options from a YAML or JSON file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+            return cls.from_dict(data)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read: {error}.") from None
+        except (yaml.YAMLError, json.JSONDecodeError) as error:
+            problem = " ".join(str(error).split())
+            raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None

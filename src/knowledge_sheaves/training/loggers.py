@@ -1,0 +1,55 @@
+"""Where the numbers of a run go: a CSV file always, and a tracking tool where asked for."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from knowledge_sheaves.errors import InputError
+
+Log = Callable[[int, Mapping[str, float]], None]
+
+
+def write_curve(path: Path, rows: list[dict[str, float]]) -> None:
+    """Write the whole curve, beside and then renamed: it is short."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    beside = path.with_suffix(".partial")
+    with beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    beside.replace(path)
+
+
+def make_log(name: str, folder: Path, settings: Mapping[str, Any]) -> Log:
+    """A function that records one epoch's numbers with the tool of this name."""
+    if name == "tensorboard":
+        writer = _module("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder))
+
+        def to_tensorboard(epoch: int, numbers: Mapping[str, float]) -> None:
+            for key, value in numbers.items():
+                writer.add_scalar(key, value, epoch)
+            writer.flush()
+
+        return to_tensorboard
+    if name == "mlflow":
+        mlflow = _module("mlflow", "mlflow")
+        mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+        mlflow.set_experiment("knowledge-sheaves")
+        mlflow.start_run()
+        mlflow.log_params(dict(settings))
+        return lambda epoch, numbers: mlflow.log_metrics(dict(numbers), step=epoch)
+    return lambda epoch, numbers: None
+
+
+def _module(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(
+            f"Logging to {extra} needs a package that is not installed: "
+            f"pip install 'knowledge-sheaves[{extra}]'."
+        ) from None

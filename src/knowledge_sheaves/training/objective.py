@@ -1,0 +1,151 @@
+"""Losses and regularisers: one number per batch, to be made small."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.scoring import Pool, compare, make_query, relation_scores
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.sheaf import Candidates
+from knowledge_sheaves.training.batches import Batch
+from knowledge_sheaves.training.config import TrainingConfig
+
+
+class Objective(nn.Module):
+    """The loss of a batch under a model, regularisers included."""
+
+    def __init__(
+        self, model: SheafEmbedding, graph: KnowledgeGraph, config: TrainingConfig
+    ) -> None:
+        super().__init__()
+        self.model, self.graph, self.config = model, graph, config
+        # −V = 2⟨F x_h, x_t⟩ + …: half of it is the bilinear score that others publish settings for.
+        self.sharpness = 0.5 if model.config.lifted else 1.0
+
+    def forward(self, batch: Batch) -> Tensor:
+        if self.config.loss in ("margin", "laplacian"):
+            loss, x_h, x_t, edges = self._by_triples(batch)
+        else:
+            loss, x_h, x_t, edges = self._by_candidates(batch)
+        return loss + self._regularise(x_h, x_t, edges)
+
+    # Losses on shared candidates: one matrix product.
+
+    def _by_candidates(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        model = self.model
+        heads, edges, tails = batch.triples.unbind(1)
+        ids, target = self._candidate_ids(batch, tails)
+        width = model.widths[batch.kind]
+        points = model.entities.lookup(ids)[..., :width, :]
+        bias = None if model.biases is None else model.bias(ids, "tail")
+        pool = Pool(Candidates(points.flatten(1, 2), model.n_blocks), bias)
+        x_h = model.lookup("head", heads)
+        query = make_query(model, "tail", edges, heads, vectors=x_h)
+        if self.config.dropout:
+            query = query._replace(image=F.dropout(query.image, self.config.dropout, self.training))
+        softmax = self.config.loss == "softmax"
+        logits = compare(model, query, pool, scale=-self.sharpness, relative=softmax)
+        if self.config.filter_negatives:
+            logits = logits.masked_fill(self._false_negatives(batch, ids, target), -torch.inf)
+        loss = F.cross_entropy(logits, target) if softmax else self._logistic(logits, target)
+        if self.config.relation_weight:
+            loss = loss + self.config.relation_weight * self._relation_loss(batch)
+        return loss, x_h, points.index_select(0, target), edges
+
+    def _candidate_ids(self, batch: Batch, tails: Tensor) -> tuple[Tensor, Tensor]:
+        """The candidates, each once, and where every triple's own tail stands among them."""
+        if batch.negatives is None:
+            ids = self.model.entities_of_type(batch.kind)
+            return ids, torch.searchsorted(ids, tails.contiguous())
+        ids, place = torch.cat([tails, batch.negatives]).unique(return_inverse=True)
+        return ids, place[: len(tails)]
+
+    def _logistic(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Self-adversarial: negatives count by how likely the model finds them now."""
+        logits = logits + self.config.margin
+        positive = logits.gather(1, target.unsqueeze(1)).squeeze(1)
+        negative = logits.scatter(1, target.unsqueeze(1), -torch.inf)
+        weight = torch.softmax(self.config.adversarial * negative.detach(), 1)
+        finite = negative.masked_fill(negative == -torch.inf, 0.0)
+        return -(F.logsigmoid(positive) + (weight * F.logsigmoid(-finite)).sum(1)).mean() / 2
+
+    def _false_negatives(self, batch: Batch, ids: Tensor, target: Tensor) -> Tensor:
+        """Candidates that the training graph knows to be right as well."""
+        heads, edges, _ = batch.triples.unbind(1)
+        mask = torch.zeros(len(heads), len(ids), dtype=torch.bool)
+        count = self.model.num_relations
+        for backwards in (False, True):
+            mine = ((edges >= count) == backwards).nonzero().squeeze(1)
+            if not len(mine):
+                continue
+            entities, relations = heads[mine].numpy(), (edges[mine] % count).numpy()
+            known, offsets = (
+                self.graph.heads_many(relations, entities)
+                if backwards
+                else self.graph.tails_many(entities, relations)
+            )
+            rows = mine.repeat_interleave(torch.from_numpy(np.diff(offsets)))
+            answers = torch.from_numpy(np.asarray(known, dtype=np.int64))
+            place = torch.searchsorted(ids, answers).clamp(max=len(ids) - 1)
+            there = ids[place] == answers
+            mask[rows[there], place[there]] = True
+        mask[torch.arange(len(heads)), target] = False
+        return mask
+
+    def _relation_loss(self, batch: Batch) -> Tensor:
+        """How hard it is to tell the relation from the two entities."""
+        heads, edges, tails = batch.triples.unbind(1)
+        types = torch.from_numpy(self.model.edge_types)
+        total = self.model.entities.tables[0].new_zeros(())
+        for pair in types[edges].unique(dim=0):
+            options = (types == pair).all(1).nonzero().squeeze(1)
+            mine = (types[edges] == pair).all(1)
+            scores = relation_scores(self.model, options, heads[mine], tails[mine])
+            target = torch.searchsorted(options, edges[mine].contiguous())
+            total = total + F.cross_entropy(-self.sharpness * scores, target, reduction="sum")
+        return total / len(heads)
+
+    # Losses on triples.
+
+    def _by_triples(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        heads, edges, tails = batch.triples.unbind(1)
+        x_h, x_t = self.model.lookup("head", heads), self.model.lookup("tail", tails)
+        scores = self.model.scores(batch.triples)
+        if batch.corrupted is None:
+            return scores.mean(), x_h, x_t, edges
+        negative = self.model.scores(batch.corrupted)
+        if batch.owner is not None:
+            size = int(batch.owner.max()) + 1
+            scores = scores.new_zeros(size).index_add(0, batch.owner, scores)
+            negative = negative.new_zeros(size).index_add(0, batch.owner, negative)
+        loss = F.relu(scores + self.config.margin - negative).mean()
+        return loss, x_h, x_t, edges
+
+    # Regularisers.
+
+    def _regularise(self, x_h: Tensor, x_t: Tensor, edges: Tensor) -> Tensor:
+        config, total = self.config, x_h.new_zeros(())
+        if config.n3 or config.l2:
+            vectors = (x_h.square().sum((-2, -1)), x_t.square().sum((-2, -1)))
+            for square in (*vectors, *self.model.maps.sizes("head", edges)):
+                if config.n3:
+                    total = total + config.n3 / len(edges) * square.pow(1.5).sum()
+                if config.l2:
+                    total = total + config.l2 / len(edges) * square.sum()
+        if config.section_weight:
+            for x in (x_h, x_t):
+                total = total + config.section_weight * self._section_penalty(x)
+        return total
+
+    def _section_penalty(self, x: Tensor) -> Tensor:
+        """How far the sections of an entity are from being orthonormal."""
+        sections = x.flatten(1, 2)
+        gram = sections.mT @ sections
+        distance = gram - torch.eye(gram.shape[-1])
+        if self.config.section_penalty == "columns":
+            return torch.linalg.vector_norm(distance, dim=1).sum(1).mean()
+        return torch.linalg.matrix_norm(distance).mean()

@@ -1,0 +1,99 @@
+"""Adagrad and Adam that touch only the rows a step has used.
+
+A batch looks up a few thousand of perhaps millions of entities; gradients of the tables are sparse,
+and so are these updates. (torch's own Adagrad does it too, in many more passes over memory.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class RowOptimiser(torch.optim.Optimizer):
+    """Updates whole tensors for dense gradients and single rows for sparse ones."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, **defaults: Any) -> None:
+        super().__init__(parameters, {"lr": lr, **defaults})
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter] = self.first_state(parameter)
+
+    def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def update(self, group: dict[str, Any], state: dict[str, Tensor], gradient: Tensor) -> Tensor:
+        """Bring the state of some rows up to date, in place, and return the rows' step."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not parameter.grad.is_sparse:
+                    parameter.sub_(self.update(group, state, parameter.grad))
+                    continue
+                gradient = parameter.grad.coalesce()
+                rows = gradient.indices()[0]
+                local = {name: value[rows] for name, value in state.items()}
+                step = self.update(group, local, gradient.values())
+                for name, value in local.items():
+                    state[name].index_copy_(0, rows, value)
+                parameter.index_add_(0, rows, step, alpha=-1)
+        return loss
+
+
+class RowAdagrad(RowOptimiser):
+    """Adagrad: every coordinate's step shrinks with the sum of its squared gradients."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-10) -> None:
+        super().__init__(parameters, lr, eps=eps)
+
+    def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {"sum": torch.zeros_like(parameter)}
+
+    def update(self, group: dict[str, Any], state: dict[str, Tensor], gradient: Tensor) -> Tensor:
+        state["sum"].addcmul_(gradient, gradient)
+        return (gradient / state["sum"].sqrt().add_(group["eps"])).mul_(group["lr"])
+
+
+class RowAdam(RowOptimiser):
+    """Adam; rows that a step does not touch keep their moments (lazy Adam)."""
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(parameters, lr, betas=betas, eps=eps)
+
+    def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        steps = torch.zeros(len(parameter) if parameter.ndim else 1, dtype=torch.float64)
+        return {
+            "mean": torch.zeros_like(parameter),
+            "square": torch.zeros_like(parameter),
+            "steps": steps,
+        }
+
+    def update(self, group: dict[str, Any], state: dict[str, Tensor], gradient: Tensor) -> Tensor:
+        first, second = group["betas"]
+        state["steps"] += 1
+        state["mean"].lerp_(gradient, 1 - first)
+        state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        shape = (-1, *[1] * (gradient.ndim - 1))
+        steps = state["steps"].reshape(shape)
+        scale = (group["lr"] / (1 - first**steps)).to(gradient)
+        spread = (state["square"] / (1 - second**steps).to(gradient)).sqrt_()
+        return scale * state["mean"] / (spread + group["eps"])
+
+
+OPTIMISERS: dict[str, type[RowOptimiser]] = {"adagrad": RowAdagrad, "adam": RowAdam}

@@ -1,0 +1,304 @@
+"""The training loop: batches, steps, validation, checkpoints, and the best model at the end."""
+
+from __future__ import annotations
+
+import copy
+import os
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
+from knowledge_sheaves.embedding.storage import ModelInfo
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation import RankMetrics, rank_triples
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.training.batches import Batches
+from knowledge_sheaves.training.checkpoint import load_checkpoint, save_checkpoint
+from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.loggers import make_log, write_curve
+from knowledge_sheaves.training.objective import Objective
+from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: after a step (``metrics`` is empty) or at the end of an epoch."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float
+    seconds: float
+    best: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def train(
+    dataset: Dataset,
+    model: SheafConfig,
+    training: TrainingConfig | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_progress: OnProgress | None = None,
+) -> SheafEmbedding:
+    """Train a model on a data set and return the best one met, by validation MRR.
+
+    With ``out`` the best model so far is saved there during the run, along with a checkpoint from
+    which ``resume`` goes on. Without validation triples the last model counts as the best.
+    Ctrl-C ends the run early and keeps the best model so far.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> graph = KnowledgeGraph.from_triples([("a", "next", "b"), ("b", "next", "c")])
+    >>> config = TrainingConfig(epochs=2)
+    >>> model = train(Dataset(graph), model_config("rotate", dim=4), config)
+    >>> model.score_tails(torch.tensor([0]), torch.tensor([0])).shape
+    torch.Size([1, 3])
+    """
+    training = training or TrainingConfig()
+    if dataset.train.num_triples == 0:
+        raise InputError("There is nothing to learn from: the training graph has no triples.")
+    return Run(dataset, model, training, Path(out) if out else None, on_progress).go(resume)
+
+
+class Run:
+    """One training run and its state."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        model: SheafConfig,
+        training: TrainingConfig,
+        out: Path | None,
+        on_progress: OnProgress | None,
+    ) -> None:
+        from lightning_fabric import Fabric  # takes seconds to import: not for other commands
+        from lightning_fabric.strategies.ddp import DDPStrategy
+
+        processes = int(os.environ.get("WORLD_SIZE", 1))
+        if training.threads:
+            torch.set_num_threads(training.threads)
+        self.dataset, self.training, self.out = dataset, training, out
+        self.on_progress = on_progress
+        strategy: Any = "auto"
+        if processes > 1:
+            strategy = DDPStrategy(process_group_backend="gloo", find_unused_parameters=True)
+        try:
+            self.fabric = Fabric(
+                accelerator=training.device.partition(":")[0], devices=1, strategy=strategy
+            )
+            if processes > 1:
+                self.fabric = Fabric(accelerator="cpu", devices=processes, strategy=strategy)
+            self.fabric.launch()
+        except (ValueError, RuntimeError) as error:
+            raise InputError(f"The device {training.device!r} cannot be used: {error}.") from None
+        torch.manual_seed(training.seed)
+        self.model = SheafEmbedding(model, dataset.train, training.seed)
+        self.batches = Batches(
+            self.model, dataset.train, training, self.fabric.global_rank, self.fabric.world_size
+        )
+        objective = Objective(self.model, dataset.train, training)
+        learned = [p for p in self.model.parameters() if p.numel()]
+        optimiser = OPTIMISERS[training.optimiser](learned, lr=training.learning_rate)
+        self.optimiser: RowOptimiser = optimiser
+        self.objective, self._stepper = self.fabric.setup(objective, optimiser)
+        self.best: SheafEmbedding | None = None
+        self.best_mrr: float | None = None
+        self.stale = 0
+        self.curve: list[dict[str, float]] = []
+        self.seconds = 0.0
+        self.interrupted = False
+
+    def go(self, resume: bool) -> SheafEmbedding:
+        start = self._resume() if resume else 0
+        settings = self.model.config.to_dict() | self.training.to_dict()
+        log = make_log(self.training.logger, self.out or Path(), settings) if self._first else None
+        try:
+            for epoch in range(start, self.training.epochs):
+                numbers = self._epoch(epoch)
+                if log:
+                    log(epoch, numbers)
+                self._keep(epoch, numbers)
+                if self.stale >= self.training.patience:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self._finish()
+
+    @property
+    def _first(self) -> bool:
+        return bool(self.fabric.is_global_zero)
+
+    def _epoch(self, epoch: int) -> dict[str, float]:
+        started = time.perf_counter()
+        losses, count, steps = 0.0, 0, max(1, len(self.batches) // self.fabric.world_size)
+        self.objective.train()
+        # Dropout draws from the global generator: seeded by epoch, so that a resumed run repeats.
+        torch.manual_seed(self.training.seed * 7919 + epoch)
+        for batch in self.batches.epoch(epoch):
+            self._stepper.zero_grad(set_to_none=True)
+            loss = self.objective(batch)
+            self.fabric.backward(loss)
+            self._stepper.step()
+            if self.training.normalise:
+                self._normalise()
+            losses, count = losses + float(loss.detach()), count + 1
+            if not np.isfinite(losses):
+                raise InputError(
+                    f"The loss is no longer a number in epoch {epoch + 1}: try a smaller "
+                    f"learning_rate than {self.training.learning_rate:g}."
+                )
+            self._report(epoch, count, steps, losses / count, started)
+        self.model.refresh()
+        numbers = {"epoch": epoch + 1.0, "loss": losses / max(1, count)}
+        numbers["seconds"] = round(time.perf_counter() - started, 3)
+        self.seconds += numbers["seconds"]
+        due = (epoch + 1) % self.training.validate_every == 0 or epoch + 1 == self.training.epochs
+        if due:
+            numbers |= self._validate()
+        return numbers
+
+    def _report(self, epoch: int, step: int, steps: int, loss: float, started: float) -> None:
+        if self.on_progress and self._first:
+            spent = self.seconds + time.perf_counter() - started
+            self.on_progress(
+                Progress(epoch, self.training.epochs, step, steps, loss, spent, self.best_mrr)
+            )
+
+    @torch.no_grad()
+    def _normalise(self) -> None:
+        """Unit length for every section of every entity that the step has moved."""
+        for table in self.model.entities.tables:
+            if table.grad is None:
+                continue
+            rows = table.grad.coalesce().indices()[0] if table.grad.is_sparse else slice(None)
+            vectors = table[rows].unflatten(1, (-1, self.model.config.sections))
+            table[rows] = torch.nn.functional.normalize(vectors, dim=1).flatten(1)
+
+    def _validate(self) -> dict[str, float]:
+        valid = self.dataset.valid
+        if valid is None or valid.num_triples == 0:
+            return {}
+        self.objective.eval()
+        metrics = validation_metrics(self.model, self.dataset, valid, self.training)
+        return {"mrr": metrics.mrr, "hits_at_10": metrics.hits_at_10}
+
+    def _keep(self, epoch: int, numbers: dict[str, float]) -> None:
+        """Remember the best model, and write down where the run stands."""
+        self.curve.append(numbers)
+        mrr = numbers.get("mrr")
+        improved = mrr is None or self.best_mrr is None or mrr > self.best_mrr
+        if mrr is not None:
+            self.stale = 0 if improved else self.stale + 1
+        if improved:
+            self.best_mrr = mrr if mrr is not None else self.best_mrr
+            self.best = copy.deepcopy(self.model)
+        if self.on_progress and self._first:
+            count = len(self.batches)
+            self.on_progress(
+                Progress(
+                    epoch,
+                    self.training.epochs,
+                    count,
+                    count,
+                    numbers["loss"],
+                    self.seconds,
+                    self.best_mrr,
+                    numbers,
+                )
+            )
+        if self.out is not None and self._first:
+            last = epoch + 1 == self.training.epochs or self.stale >= self.training.patience
+            if (epoch + 1) % self.training.checkpoint_every == 0 or last:
+                facts = {
+                    "epoch": epoch + 1,
+                    "best_mrr": self.best_mrr,
+                    "stale": self.stale,
+                    "curve": self.curve,
+                    "seconds": self.seconds,
+                    "settings": self._settings(),
+                }
+                save_checkpoint(self._checkpoint, self.model, self.optimiser, self.best, facts)
+
+    @property
+    def _checkpoint(self) -> Path:
+        """Beside the model folder: the folder itself is replaced as a whole when it is saved."""
+        assert self.out is not None, "only runs with an output folder have checkpoints"
+        return self.out.with_name(f"{self.out.name}.{CHECKPOINT}")
+
+    def _settings(self) -> dict[str, Any]:
+        settings = self.model.config.to_dict() | self.training.to_dict()
+        # What may change between the parts of one run without changing its outcome.
+        for name in ("epochs", "threads", "checkpoint_every", "logger", "patience"):
+            settings.pop(name)
+        return settings | {"data": self.dataset.hash}
+
+    def _resume(self) -> int:
+        if self.out is None or not self._checkpoint.exists():
+            where = "an output folder" if self.out is None else str(self._checkpoint)
+            raise InputError(
+                f"There is no run to resume: {where} is missing. Train without resume."
+            )
+        facts, best = load_checkpoint(self._checkpoint, self.model, self.optimiser)
+        changed = [k for k, v in self._settings().items() if facts["settings"].get(k, v) != v]
+        if changed:
+            raise InputError(
+                f"The run in {self._checkpoint} had other settings for {', '.join(changed)}: use "
+                f"the same ones, or train without resume."
+            )
+        if best:
+            self.best = copy.deepcopy(self.model)
+            self.best.load_state_dict(best)
+        self.best_mrr, self.stale = facts["best_mrr"], facts["stale"]
+        self.curve, self.seconds = facts["curve"], facts["seconds"]
+        done = self.stale >= self.training.patience
+        return self.training.epochs if done else int(facts["epoch"])
+
+    def _finish(self) -> SheafEmbedding:
+        best = self.best if self.best is not None else self.model
+        best.refresh()
+        best.info = run_info(self)
+        if self.out is not None and self._first:
+            best.save(self.out)
+            write_curve(self.out / "training.csv", self.curve)
+            if not self.interrupted:
+                self._checkpoint.unlink(missing_ok=True)
+        return best
+
+
+def run_info(run: Run) -> ModelInfo:
+    """What the model folder says of the run."""
+    return ModelInfo.of(
+        run.dataset,
+        training=run.training.to_dict()
+        | {"epochs_run": len(run.curve), "interrupted": run.interrupted},
+        seconds=round(run.seconds, 1),
+        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        metrics={} if run.best_mrr is None else {"validation_mrr": run.best_mrr},
+    )
+
+
+def validation_metrics(
+    model: SheafEmbedding, dataset: Dataset, valid: KnowledgeGraph, config: TrainingConfig
+) -> RankMetrics:
+    """Filtered ranks of a fixed sample of the validation triples, both sides."""
+    triples: Any = valid.triples
+    if len(triples) > config.validation_triples:
+        rng = np.random.default_rng(config.seed)
+        triples = triples[rng.choice(len(triples), config.validation_triples, replace=False)]
+    ranks = rank_triples(model, triples, [dataset.train, valid])
+    return RankMetrics.of(ranks.sides["both"])
