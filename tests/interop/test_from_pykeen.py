@@ -134,6 +134,11 @@ def test_scores_of_the_models_own_are_refused() -> None:
         converted(Rounded(triples_factory=triples(), embedding_dim=4))
 
 
+def test_a_result_of_the_pipeline_is_not_taken_for_a_folder() -> None:
+    with pytest.raises(InputError, match=r"give result\.model and result\.training"):
+        from_pykeen(object())  # type: ignore[arg-type]
+
+
 def test_rotate_without_rotations_is_refused() -> None:
     with pytest.raises(InputError, match="no rotations"):
         converted(some_model("RotatE", relation_constrainer=None))

@@ -45,6 +45,11 @@ def from_pykeen(
         return model.to_sheaf_embedding()
     if isinstance(model, Model):
         parts = Parts.of_model(model)
+    elif not isinstance(model, str | Path):
+        raise InputError(
+            f"A {type(model).__name__} is neither a PyKEEN model nor the folder of one: of a "
+            "pipeline's result, give result.model and result.training."
+        )
     else:
         folder = Path(model)
         parts = Parts.of_file(folder / "trained_model.pkl" if folder.is_dir() else folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from pykeen.models import Model
 from pykeen.triples import CoreTriplesFactory, KGInfo
@@ -81,8 +82,8 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
                 "A lifted model without reciprocal relations ranks heads by energy, for which "
                 "PyKEEN has no score: train it with reciprocal: true."
             )
-        relations = sheaf.num_relations * (2 if reciprocal else 1)
-        info = KGInfo(sheaf.graph.num_entities, relations, create_inverse_triples=reciprocal)
+        sizes = (sheaf.graph.num_entities, sheaf.num_relations)
+        info = KGInfo(*sizes, create_inverse_triples=reciprocal)
         model = cls.__new__(cls)
         # PyKEEN takes this class in place of a seed, though its annotation does not say so.
         seed: Any = NoRandomSeedNecessary
@@ -91,16 +92,17 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         return model.eval()
 
     def to_sheaf_embedding(self) -> SheafEmbedding:
-        """What has been learned, as one of ours that ranks as this model does.
+        """What has been learned, as a model of ours that ranks as this one does.
 
         A lifted model trained without inverse triples gets reciprocal relations with the
         transposed maps: ⟨R x_h, x_t⟩ = ⟨Rᵀ x_t, x_h⟩.
         """
         sheaf = self.sheaf
-        sheaf.refresh()
         if not sheaf.config.lifted or sheaf.config.reciprocal:
-            sheaf.entities.sparse = True
-            return sheaf
+            learned = SheafEmbedding(sheaf.config, sheaf.graph)
+            learned.load_state_dict(sheaf.state_dict())
+            learned.refresh()
+            return learned
         config = sheaf.config.with_options(head="free")
         vectors = sheaf.entities.tables[0].detach()
         maps = sheaf.maps.blocks("head", torch.arange(sheaf.num_relations)).detach()
@@ -122,8 +124,10 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         rows = torch.stack([heads, self._edges(relations), tails], 1)
         if self.sheaf.config.lifted:
             left, right = self.sheaf.ends(rows)
-            return (left * right).sum((-3, -2, -1)).unsqueeze(1)
-        return -self.sheaf.scores(rows).unsqueeze(1)
+            scores = (left * right).sum((-3, -2, -1))
+        else:
+            scores = -self.sheaf.scores(rows)
+        return self._rule_out(scores, *rows.unbind(1)).unsqueeze(1)
 
     def score_t(
         self,
@@ -164,6 +168,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         if sheaf.biases is not None:
             bias = sheaf.bias(heads, "head") + sheaf.bias(tails, "tail")
             values = values + bias.unsqueeze(1)
+        values = self._rule_out(values, heads.unsqueeze(1), edges, tails.unsqueeze(1))
         return _pick(values, relations)
 
     def _edges(self, relations: Tensor) -> Tensor:
@@ -172,10 +177,24 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
             return relations
         return relations // 2 + relations % 2 * self.sheaf.num_relations
 
+    @property
+    def _is_typed(self) -> bool:
+        """Never so for a model that PyKEEN trains."""
+        return len(self.sheaf.graph.schema.types) > 1
+
+    def _rule_out(self, scores: Tensor, heads: Tensor, edges: Tensor, tails: Tensor) -> Tensor:
+        """The scores, with −∞ where entities have other types than the schema asks for."""
+        if not self._is_typed:
+            return scores
+        kinds = torch.from_numpy(self.sheaf.graph.entity_types.astype(np.int64))
+        at_head, at_tail = torch.from_numpy(self.sheaf.edge_types)[edges].unbind(-1)
+        fits = (kinds[heads] == at_head) & (kinds[tails] == at_tail)
+        return scores.masked_fill(~fits, -torch.inf)
+
     def _score(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
-        """Scores of all entities at the open end: one matrix product, with gradients."""
+        """Scores of all entities at the open end, with gradients where those are wanted."""
         sheaf = self.sheaf
-        if len(sheaf.graph.schema.types) > 1:  # never so where PyKEEN trains
+        if self._is_typed or not (torch.is_grad_enabled() or sheaf.config.lifted):
             return -score_entities(sheaf, target, edges, known)
         points = sheaf.entities.of_type(0)
         if sheaf.config.lifted:
