@@ -10,7 +10,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from knowledge_sheaves import __version__
+from knowledge_sheaves.cli.evaluate import evaluate
+from knowledge_sheaves.cli.export import export
+from knowledge_sheaves.cli.info import info
+from knowledge_sheaves.cli.neighbours import neighbours
+from knowledge_sheaves.cli.predict import predict
 from knowledge_sheaves.cli.schema import schema
+from knowledge_sheaves.cli.train import train
+from knowledge_sheaves.cli.tune import tune
 from knowledge_sheaves.errors import SheafError
 
 # Commands import what they need when they run: `sheaves --help` must not wait for torch.
@@ -21,7 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(schema)
+for command in (train, tune, evaluate, predict, neighbours, info, export, schema):
+    app.command()(command)
 
 
 def _print_version(wanted: bool) -> None:

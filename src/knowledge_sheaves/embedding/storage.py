@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,8 +43,8 @@ CONFIG, ENTITIES, SCHEMA = "config.json", "entities.tsv", "schema.json"
 FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.json"
 SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
 OWN = (CONFIG, *SEALED, METRICS)
-COMPANIONS = ("training.csv", "checkpoints", "logs")
-"""What a trainer may have put into the folder before there is a model in it."""
+COMPANIONS = ("training.csv", "checkpoint*", "logs", "events.out.tfevents.*", "mlflow.db", "mlruns")
+"""What a trainer and its logs may have put into the folder before there is a model in it."""
 HEADER = ("name", "type", "label")
 ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
@@ -118,7 +119,7 @@ def dataset_of(model: SheafEmbedding) -> Dataset:
 
 def save(model: SheafEmbedding, folder: Path) -> None:
     """Write a model, all or nothing; a model that was in the folder is replaced."""
-    _check_target(folder)
+    check_target(folder)
     with replacing(folder, OWN) as new:
         _write_text(new / ENTITIES, _entity_lines(model.graph))
         _write_json(new / SCHEMA, model.graph.schema.to_dict())
@@ -143,7 +144,9 @@ def save(model: SheafEmbedding, folder: Path) -> None:
 
 def save_metrics(metrics: Mapping[str, Any], folder: Path) -> None:
     """Write how good a model is into its folder."""
-    _write_json(folder / METRICS, metrics)
+    beside = folder / f".{METRICS}"
+    _write_json(beside, metrics)
+    beside.replace(folder / METRICS)
 
 
 def load(cls: type[Model], folder: Path) -> Model:
@@ -151,13 +154,14 @@ def load(cls: type[Model], folder: Path) -> Model:
     return reading(folder, lambda place: _read_model(cls, place))
 
 
-def _check_target(folder: Path) -> None:
+def check_target(folder: Path) -> None:
+    """Refuse a folder in which a model must not be saved; ask before training, not after."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, and a model is a folder: choose another name.")
-    names = {item.name for item in folder.iterdir()}
-    strange = sorted(names - {*OWN, *COMPANIONS})
+    names = sorted(item.name for item in folder.iterdir())
+    strange = [n for n in names if not any(fnmatch(n, own) for own in (*OWN, *COMPANIONS))]
     if CONFIG not in names and strange:
         raise InputError(
             f"{folder} exists and is not a model (it holds {strange[0]!r}): choose another folder."

@@ -1,0 +1,77 @@
+"""The data that a command reads, and what a user may say about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.graph.dataset import Dataset
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder with train, valid and test; a file of triples (TSV, CSV, Parquet, RDF), "
+        "which is then split; a BetaE folder; or the name of a PyKEEN data set.",
+    ),
+]
+Types = Annotated[
+    str | None,
+    typer.Option(
+        help="A table of entity and type, 'regex:...' with a group that finds the type in the "
+        "name, or 'none'."
+    ),
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="A schema in YAML or JSON.")
+]
+Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="A table of entity and label.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What divides the columns of a text file; guessed if not given.")
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Head, relation and tail by header or number from 1, such as 3,1,2."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse relations between several pairs of types.")
+]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What the user says about the data."""
+
+    types: str | None = None
+    schema: Path | None = None
+    labels: Path | None = None
+    delimiter: str | None = None
+    columns: str | None = None
+    strict: bool = False
+
+    def load(self, source: str, seed: int) -> Dataset:
+        """Read the data, and tell what a careful reader of the results would want to know."""
+        from knowledge_sheaves.graph.readers import TextFormat, load
+
+        columns = None if self.columns is None else [_place(c) for c in self.columns.split(",")]
+        delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
+        data = load(
+            source,
+            types=self.types,
+            schema=self.schema,
+            labels=self.labels,
+            strict=self.strict,
+            text=TextFormat(delimiter=delimiter, columns=columns),
+            seed=seed,
+        )
+        for note in data.notes:
+            typer.echo(f"Note: {note}", err=True)
+        return data
+
+
+def _place(column: str) -> str | int:
+    return int(column) if column.strip().isdigit() else column.strip()

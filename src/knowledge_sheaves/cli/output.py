@@ -1,0 +1,84 @@
+"""What the commands print: tables for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="How many to show.")]
+
+
+def print_json(document: object) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
+    """Print rows under the names of their fields."""
+    from rich.console import Console
+
+    console = Console()
+    console.print(table(title, rows))
+    if note:
+        console.print(note, markup=False, highlight=False)
+
+
+def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
+    """Print names and what they are, without those of which nothing is known."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(title=Text(title), title_justify="left", box=SIMPLE, show_header=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts:
+        if shown(value):
+            grid.add_row(Text(name), Text(shown(value)))
+    Console().print(grid)
+
+
+def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Make a table of rows that have the same fields; numbers stand on the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
+    for column in rows[0] if rows else []:
+        numbers = all(type(row[column]) in (int, float) for row in rows)
+        made.add_column(column, overflow="fold", justify="right" if numbers else "left")
+    for row in rows:
+        # Names are the user's, not markup.
+        made.add_row(*(Text(_cell(value)) for value in row.values()))
+    return made
+
+
+def shown(value: object) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def _cell(value: object) -> str:
+    # Numbers that stand in one column have their points in one line.
+    return f"{value:,.4f}" if isinstance(value, float) else shown(value)
+
+
+def without_empty(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Drop the fields that say nothing in any row."""
+    said = {name for row in rows for name, value in row.items() if value is not None}
+    return [{name: value for name, value in row.items() if name in said} for row in rows]

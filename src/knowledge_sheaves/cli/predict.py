@@ -1,0 +1,44 @@
+"""`sheaves predict`: the likeliest tails, heads or relations, by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import AsJson, Top, print_json, print_table, without_empty
+
+
+def predict(
+    model: Folder,
+    head: Annotated[str | None, typer.Option(help="An entity, by name or label.")] = None,
+    relation: Annotated[str | None, typer.Option(help="A relation.")] = None,
+    tail: Annotated[str | None, typer.Option(help="An entity, by name or label.")] = None,
+    top: Top = 10,
+    new: Annotated[bool, typer.Option("--new", help="Leave out what is known already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Predict what is missing: give two of --head, --relation and --tail.
+
+    The energy is what the model ranks by, lower is better; the probability is calibrated on
+    validation facts. Known facts are marked with the split that holds them.
+
+    \b
+    Examples:
+      sheaves predict model/ --head virus --relation causes
+      sheaves predict model/ --relation causes --tail disease_or_syndrome --new
+      sheaves predict model/ --head virus --tail disease_or_syndrome
+    """
+    from knowledge_sheaves.evaluation.prediction import Predictor
+
+    asked = {"head": head, "relation": relation, "tail": tail}
+    predictor = Predictor(load_model(model))
+    answers = [a.to_dict() for a in predictor.predict(**asked, top=top, new=new)]
+    if as_json:
+        print_json({"query": asked, "answers": answers})
+        return
+    if len(predictor.graph.schema.types) == 1:
+        answers = [answer | {"type": None} for answer in answers]
+    title = "  ".join(word or "?" for word in asked.values())
+    print_table(title, without_empty(answers), "" if answers else "No answers.")

@@ -1,0 +1,134 @@
+"""`sheaves train`: from data to a model folder."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knowledge_sheaves.cli.data import (
+    Columns,
+    Data,
+    DataOptions,
+    Delimiter,
+    Labels,
+    SchemaFile,
+    Strict,
+    Types,
+)
+from knowledge_sheaves.cli.output import AsJson, print_facts, print_json
+from knowledge_sheaves.cli.settings import (
+    Config,
+    Device,
+    Dim,
+    Epochs,
+    ModelName,
+    Seed,
+    Set,
+    Threads,
+    make_settings,
+)
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.embedding import SheafEmbedding
+
+INTERRUPTED = 130
+
+
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The folder for the model.")],
+    model: ModelName = None,
+    dim: Dim = None,
+    epochs: Epochs = None,
+    batch_size: Annotated[int | None, typer.Option(help="Facts in one step.")] = None,
+    negatives: Annotated[
+        int | None, typer.Option(help="Entities that a batch compares its answers with.")
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="The learning rate.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after this many validations without a better MRR.")
+    ] = None,
+    seed: Seed = None,
+    threads: Threads = None,
+    device: Device = None,
+    config: Config = None,
+    settings: Set = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    types: Types = None,
+    schema: SchemaFile = None,
+    labels: Labels = None,
+    delimiter: Delimiter = None,
+    columns: Columns = None,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a knowledge graph; the best one by validation MRR is saved.
+
+    Ctrl-C stops early and keeps the best model so far.
+
+    \b
+    Examples:
+      sheaves train umls --model complex --dim 64 --epochs 5 --out model/
+      sheaves train umls --model rotate --dim 32 --epochs 3 --set dropout=0.1 --out rotate/
+    """
+    from knowledge_sheaves.embedding.storage import check_target
+
+    options = {
+        "model": model,
+        "dim": dim,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "negatives": negatives,
+        "learning_rate": lr,
+        "patience": patience,
+        "seed": seed,
+        "threads": threads,
+        "device": device,
+    }
+    # What can be refused is refused before hours of training.
+    check_target(out)
+    chosen, training = make_settings(config, options, settings)
+    about = DataOptions(types, schema, labels, delimiter, columns, strict)
+    dataset = about.load(data, training.seed)
+    typer.echo(f"{chosen.name}, {chosen.dim} dimensions, on {dataset}", err=True)
+    from knowledge_sheaves.cli.progress import Display
+    from knowledge_sheaves.training import train as run
+
+    with Display(dataset.train.num_triples) as display:
+        trained = run(dataset, chosen, training, out=out, resume=resume, on_progress=display)
+    _report(trained, out, as_json)
+
+
+def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
+    assert model.info is not None, "a trained model knows how it came about"
+    info = model.info
+    interrupted = bool(info.training.get("interrupted"))
+    summary: dict[str, Any] = {
+        "model": str(out),
+        "parameters": model.num_parameters,
+        "epochs": info.training.get("epochs_run"),
+        "seconds": info.seconds,
+        "interrupted": interrupted,
+        **info.metrics,
+    }
+    if as_json:
+        print_json(summary)
+    else:
+        if interrupted:
+            typer.echo(f"Interrupted: the best model so far is in {out}; go on with --resume.")
+        named = ((name.replace("_", " "), value) for name, value in summary.items())
+        print_facts("Trained", named)
+        typer.echo(f"Ask it:  {_next_command(model, out)}")
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _next_command(model: SheafEmbedding, out: Path) -> str:
+    head, relation, _ = model.graph.decode(model.graph.triples[:1])[0]
+    words = ["sheaves", "predict", str(out), "--head", head, "--relation", relation]
+    return shlex.join(words)

@@ -1,0 +1,213 @@
+"""The likeliest answers to (head, relation, ?), (?, relation, tail) or (head, ?, tail), by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.calibration import fit_temperature, probabilities
+from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, chunks
+from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph.names import find_entity, find_relation
+
+End = Literal["head", "tail"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer; ``known`` is the split that holds it as a fact, None for what is new.
+
+    ``energy`` is what the model ranks by (lower is better; entity biases included where the model
+    has them), ``probability`` its calibrated form, None where there is nothing to calibrate by.
+    """
+
+    name: str
+    label: str | None
+    type: str | None
+    energy: float
+    probability: float | None
+    known: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+
+class Predictor:
+    """Asks a model for facts by name.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob"), ("Bob", "knows", "Cy")])
+    >>> predictor = Predictor(SheafEmbedding(model_config("transe", dim=4), graph))
+    >>> {answer.name: answer.known for answer in predictor.predict(head="Ann", relation="knows")}
+    {'Ann': None, 'Bob': 'train', 'Cy': None}
+    """
+
+    def __init__(self, model: SheafEmbedding) -> None:
+        self.model = model
+        self.graph = model.graph
+
+    @cached_property
+    def facts(self) -> Dataset:
+        """The facts that the model knows of."""
+        return dataset_of(self.model)
+
+    @cached_property
+    def tau(self) -> float | None:
+        """The temperature saved with the model, else one fitted on its validation facts."""
+        if self.model.info and "tau" in self.model.info.calibration:
+            return self.model.info.calibration["tau"]
+        valid = self.facts.valid
+        if valid is None or not valid.num_triples:
+            return None
+        return fit_temperature(self.model, valid, self.graph)
+
+    def predict(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        top: int = 10,
+        new: bool = False,
+    ) -> list[Prediction]:
+        """Return the best answers for the one of the three that is not given, best first.
+
+        With ``new`` known facts are left out.
+        """
+        if head is not None and relation is not None and tail is None:
+            return self._entities("tail", head, relation, top, new)
+        if tail is not None and relation is not None and head is None:
+            return self._entities("head", tail, relation, top, new)
+        if head is not None and tail is not None and relation is None:
+            return self._relations(head, tail, top, new)
+        raise InputError("Give two of head, relation and tail; the third is what is asked for.")
+
+    @torch.no_grad()
+    def _entities(
+        self, target: End, given: str, relation: str, top: int, new: bool
+    ) -> list[Prediction]:
+        entity, name = find_entity(self.graph, given), find_relation(self.graph, relation)
+        scores = self._score(target, entity, self._part(target, entity, name))
+        degree = self.graph.out_degree if target == "tail" else self._in_degree
+        shares = self._probabilities(scores, int(degree([entity], name)[0]))
+        known = self._known(target, entity, name)
+        order = scores.clone()
+        if new:
+            order[list(known)] = torch.inf
+        best = order.topk(min(top, len(order)), largest=False)
+        answers = best.indices[best.values < torch.inf].numpy()
+        energies = self._energies(target, entity, name, answers)
+        return [
+            self._answer(answer, energy, None if shares is None else float(shares[answer]), known)
+            for answer, energy in zip(answers.tolist(), energies.tolist(), strict=True)
+        ]
+
+    def _part(self, target: End, entity: int, name: str) -> int:
+        """An edge of the relation that fits the type of the given end."""
+        schema, kind = self.graph.schema, int(self.graph.entity_types[entity])
+        ends = schema.graph.heads if target == "tail" else schema.graph.tails
+        parts = schema.edges(name)
+        fitting = parts[ends[parts] == kind]
+        if not len(fitting):
+            side = "head" if target == "tail" else "tail"
+            kinds = ", ".join(sorted({schema.types[k].name for k in ends[parts].tolist()}))
+            raise InputError(
+                f"{self.graph.entities[entity]!r} is of type {schema.types[kind].name!r} and cannot"
+                f" be the {side} of {name!r}: that takes {kinds}."
+            )
+        return int(fitting[0])
+
+    def _score(self, target: End, entity: int, edge: int) -> Tensor:
+        known, edges = torch.tensor([entity]), torch.tensor([edge])
+        if target == "tail":
+            return self.model.score_tails(known, edges)[0]
+        return self.model.score_heads(edges, known)[0]
+
+    def _in_degree(self, tails: Sequence[int], name: str) -> IntArray:
+        return self.graph.in_degree(name, tails)
+
+    def _probabilities(self, scores: Tensor, count: int) -> Tensor | None:
+        return None if self.tau is None else probabilities(scores, count, self.tau)
+
+    def _known(self, target: End, entity: int, name: str) -> dict[int, str]:
+        return {
+            answer: split
+            for split, graph in reversed(self.facts.splits.items())
+            for answer in (
+                graph.tails(entity, name) if target == "tail" else graph.heads(name, entity)
+            ).tolist()
+        }
+
+    def _energies(self, target: End, entity: int, name: str, answers: IntArray) -> Tensor:
+        """Energies of the few answers shown, by the definition: all digits count here."""
+        given = np.full(len(answers), entity)
+        heads, tails = (given, answers) if target == "tail" else (answers, given)
+        kinds = self.graph.entity_types
+        edges = self.graph.schema.find_edges([name] * len(answers), kinds[heads], kinds[tails])
+        if target == "head" and self.model.config.reciprocal:
+            heads, edges, tails = tails, edges + self.model.num_relations, heads
+        return self.model.scores(np.stack([heads, edges, tails], 1))
+
+    def _answer(
+        self, entity: int, energy: float, probability: float | None, known: dict[int, str]
+    ) -> Prediction:
+        kind = self.graph.schema.types[int(self.graph.entity_types[entity])].name
+        label = (self.graph.labels or {}).get(entity)
+        name = self.graph.entities[entity]
+        return Prediction(name, label, kind, energy, probability, known.get(entity))
+
+    @torch.no_grad()
+    def _relations(self, head: str, tail: str, top: int, new: bool) -> list[Prediction]:
+        """The relations that may hold between two entities, the likeliest first.
+
+        Energies of different relations have different scales; probabilities can be compared.
+        """
+        h, t = find_entity(self.graph, head), find_entity(self.graph, tail)
+        schema, kinds = self.graph.schema, self.graph.entity_types
+        fits = (schema.graph.heads == kinds[h]) & (schema.graph.tails == kinds[t])
+        edges = np.flatnonzero(fits)
+        if not len(edges):
+            raise InputError(
+                f"The schema has no relation from {schema.types[int(kinds[h])].name!r} to "
+                f"{schema.types[int(kinds[t])].name!r}."
+            )
+        triples = np.stack([np.full(len(edges), h), edges, np.full(len(edges), t)], 1)
+        energies = self.model.scores(triples).tolist()
+        shares = self._relation_probabilities(h, edges, t)
+        splits = list(reversed(self.facts.splits.items()))
+        known = {
+            int(edge): split
+            for split, graph in splits
+            for edge in edges[graph.contains(triples)].tolist()
+        }
+        found = [
+            Prediction(schema.relations[edge].name, None, None, energy, share, known.get(edge))
+            for edge, energy, share in zip(edges.tolist(), energies, shares, strict=True)
+            if not (new and edge in known)
+        ]
+        return sorted(found, key=lambda p: (-(p.probability or 0), p.energy))[:top]
+
+    def _relation_probabilities(
+        self, head: int, edges: IntArray, tail: int
+    ) -> Sequence[float | None]:
+        if self.tau is None:
+            return [None] * len(edges)
+        shares: list[float | None] = []
+        counts = torch.from_numpy(self.graph.out_degree(np.full(len(edges), head), edges))
+        for part in chunks(len(edges), self.graph.num_entities, MEMORY_LIMIT):
+            ids = torch.from_numpy(edges[part])
+            scores = self.model.score_tails(torch.full_like(ids, head), ids)
+            shares += probabilities(scores, counts[part], self.tau)[:, tail].tolist()
+        return shares
