@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from pykeen import models
@@ -174,3 +176,14 @@ def test_a_model_stays_in_the_mode_that_it_was_in() -> None:
     model = some_model("TransE").train()
     converted(model)
     assert model.training
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_came_over_can_be_saved_as_ours(name: str, tmp_path: Path) -> None:
+    ours = converted(some_model(name), triples())
+    ours.save(tmp_path / "model")
+    again = SheafEmbedding.load(tmp_path / "model")
+    assert again.config == ours.config
+    rows = torch.from_numpy(ours.graph.triples.astype(np.int64))
+    with torch.no_grad():
+        assert torch.equal(again.scores(rows), ours.scores(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pykeen.triples import CoreTriplesFactory
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.interop import KnowledgeSheafModel, from_pykeen
+from knowledge_sheaves.interop.archive import read_archive
 
 NAMES = [
     *("TransE", "TransH", "SE", "TransR", "RotatE", "MuRE", "PairRE", "UM", "TorusE"),
@@ -174,3 +176,33 @@ def test_embeddings_of_other_number_types(tmp_path: Path) -> None:
     assert isinstance(model.entity_representations[0], Embedding)
     expected, ours = quietly(model), quietly(save(tmp_path, model))
     torch.testing.assert_close(ours.entities.tables[0], expected.entities.tables[0])
+
+
+def test_archives_hold_tensors_of_all_kinds(tmp_path: Path) -> None:
+    base = torch.arange(12.0)
+    tensors = {
+        "strided": base.reshape(3, 4).T,
+        "part": base[5:7],
+        "empty": torch.empty(0, 3),
+        "scalar": torch.tensor(2.5, dtype=torch.float64),
+        "complex": torch.tensor([1 + 2j]),
+        "truth": torch.tensor([True, False]),
+        "half": torch.tensor([0.5]).bfloat16(),
+        "learned": torch.nn.Parameter(base),
+    }
+    torch.save(tensors, tmp_path / "tensors.pt", pickle_protocol=5)
+    found = read_archive(tmp_path / "tensors.pt")
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor), name
+
+
+def test_big_endian_archives_are_refused(tmp_path: Path, saved: Path) -> None:
+    with (
+        zipfile.ZipFile(saved / "trained_model.pkl") as old,
+        zipfile.ZipFile(tmp_path / "trained_model.pkl", "w") as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, b"big" if name.endswith("byteorder") else old.read(name))
+    assert "big-endian" in refused(tmp_path)

@@ -24,8 +24,13 @@ DTYPES = {
     "torch.FloatStorage": torch.float32,
     "torch.HalfStorage": torch.float16,
     "torch.BFloat16Storage": torch.bfloat16,
+    "torch.ComplexDoubleStorage": torch.complex128,
+    "torch.ComplexFloatStorage": torch.complex64,
     "torch.LongStorage": torch.int64,
     "torch.IntStorage": torch.int32,
+    "torch.ShortStorage": torch.int16,
+    "torch.CharStorage": torch.int8,
+    "torch.ByteStorage": torch.uint8,
     "torch.BoolStorage": torch.bool,
 }
 
@@ -97,13 +102,10 @@ class _Reader(pickle.Unpickler):
         return self._kinds[path]
 
     def persistent_load(self, pid: Any) -> Tensor:
-        kind, storage, key, _, _ = pid
-        if kind != "storage" or storage.path not in DTYPES:
-            raise InputError(f"Tensors of the kind {storage.path} are not supported.")
-        data = bytearray(self._read(key))
-        if not data:  # torch refuses an empty buffer
-            return torch.empty(0, dtype=DTYPES[storage.path])
-        return torch.frombuffer(data, dtype=DTYPES[storage.path])
+        _, storage, key, _, _ = pid
+        data, dtype = bytearray(self._read(key)), DTYPES[storage.path]
+        # torch refuses an empty buffer
+        return torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
 
 
 def _tensor(
