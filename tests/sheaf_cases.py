@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import hypothesis.strategies as st
@@ -67,3 +68,19 @@ def columns(sheaf: CellularSheaf, vertices: list[int]) -> np.ndarray:
     offsets = sheaf.vertex_offsets
     parts = [np.arange(offsets[v], offsets[v + 1]) for v in vertices]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def attainable(sheaf: CellularSheaf, unknown: list[int]) -> float:
+    """1e-8, or the error of normal equations where some unknowns are nearly, not quite, free.
+
+    Eliminating vertices whose columns of δ have a smallest nonzero singular value s among largest
+    ones of size S costs (S / s)² roundings.
+    """
+    delta, worst = sheaf.coboundary(), 1.0
+    for count in range(1, len(unknown) + 1):
+        for chosen in itertools.combinations(unknown, count):
+            values = torch.linalg.svdvals(delta[:, columns(sheaf, list(chosen))])
+            values = values[values > 1e-12 * values.max()] if values.numel() else values
+            if values.numel():
+                worst = max(worst, float(values.max() / values.min()))
+    return max(1e-8, 64 * torch.finfo(torch.float64).eps * worst**2)

@@ -52,8 +52,12 @@ def diagonal_scale(matrix: Tensor) -> Tensor:
 
 
 def pseudoinverse(matrix: Tensor, scale: Tensor | None = None) -> Tensor:
-    """Pseudoinverse of symmetric positive semidefinite matrices, rank cut at rounding level."""
-    tolerance = 8 * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
+    """Pseudoinverse of symmetric positive semidefinite matrices.
+
+    An eigenvalue with three quarters of its digits lost counts as zero: after a few eliminations
+    rounding reaches that far.
+    """
+    tolerance = torch.finfo(matrix.dtype).eps ** 0.75
     atol = tolerance * (diagonal_scale(matrix) if scale is None else scale)
     return torch.linalg.pinv(matrix, hermitian=True, rtol=torch.zeros_like(atol), atol=atol)
 
@@ -70,8 +74,9 @@ def _factorise(matrix: Tensor, scale: Tensor) -> tuple[Solver, Tensor]:
 
 
 def _too_small(pivot: Tensor, scale: Tensor) -> Tensor:
-    # Three quarters of the digits lost: far above rounding, far below honest pivots.
-    return ~(pivot > torch.finfo(pivot.dtype).eps ** 0.75 * scale)  # true for NaN
+    # Half of the digits lost. The pivots of a singular matrix are rounding divided by earlier
+    # pivots, so this must lie well above rounding; eigenvalues then tell what is zero.
+    return ~(pivot > torch.finfo(pivot.dtype).eps ** 0.5 * scale)  # true for NaN
 
 
 def _cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:

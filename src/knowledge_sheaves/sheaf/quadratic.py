@@ -165,7 +165,7 @@ class QuadraticForm:
         head = self._expect(2)[0]
         square, linear = self._joined()
         values, vectors = torch.linalg.eigh(square)
-        tolerance = 8 * square.shape[-1] * torch.finfo(square.dtype).eps * self._joined_scale()
+        tolerance = torch.finfo(square.dtype).eps ** 0.75 * self._joined_scale()
         kept = values > tolerance.unsqueeze(-1)
         root = torch.where(kept, values, 1).sqrt() * kept
         inverse_root = torch.where(kept, values, 1).rsqrt() * kept
