@@ -6,7 +6,9 @@ filter and the counting, should take at most twice that. Weights are random: the
 the time. PyKEEN's evaluator does the same for a part of the triples, and its time is scaled up.
 
 The data come from the folder FB15k-237 in KNOWLEDGE_SHEAVES_DATA, or else are a seeded random graph
-of that size. Run with ``make bench`` or ``python bench/ranking.py``.
+of that size. On a machine
+that is busy otherwise, threads wait for each other and the ratio means little. Run with
+``make bench`` or ``python bench/ranking.py``.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 MEMORY_LIMIT = 256 * 2**20
 # A matrix product gains nothing from more rows than this at once.
 MOST_ROWS = 1024
-# Counting is bound by memory: rows are compared a few at a time, while they are in the cache.
-CACHED_SCORES = 2**19
+# Counting is bound by memory: rows are compared a few at a time, while they are in the cache. With
+# smaller blocks threads would wait for each other too often on a busy machine.
+CACHED_SCORES = 2**21
 
 
 class Scorer(Protocol):
