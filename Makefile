@@ -12,10 +12,19 @@ PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.tx
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/installed ## Show the two worked examples in the terminal
+demo: .venv/installed ## Show two worked examples, then train on UMLS, measure and ask
 	@for example in person_film maternal_grandfather; do \
 		echo "== examples/$$example.py"; \
 		$(BIN)/python examples/$$example.py || exit; \
+	done
+	@for command in \
+		"train umls --config examples/umls.yaml --out build/umls" \
+		"evaluate build/umls --by pattern" \
+		"predict build/umls --head virus --relation causes" \
+		"predict build/umls --relation treats --tail neoplastic_process --new --top 5" \
+		"neighbours build/umls virus --top 5"; do \
+		echo "== sheaves $$command"; \
+		$(BIN)/sheaves $$command || exit; \
 	done
 
 test: lint ## Check style, types and imports, then run every test and doctest

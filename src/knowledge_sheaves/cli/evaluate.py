@@ -91,7 +91,9 @@ def _facts(model: SheafEmbedding, split: str, source: str | None) -> Dataset:
 
 def _rows(report: LinkPredictionReport, by: str) -> list[dict[str, Any]]:
     parts = report.by_relation if by == "relation" else report.by_pattern
-    measured = {name: sides[list(sides)[-1]] for name, sides in parts.items()}
+    total = list(report.overall)[-1]
+    measured = {name: sides[total] for name, sides in parts.items()}
+    largest_first = sorted(measured.items(), key=lambda pair: -pair[1].count)
     return [
         {
             by: name,
@@ -103,7 +105,7 @@ def _rows(report: LinkPredictionReport, by: str) -> list[dict[str, Any]]:
             "mean rank": of.mean_rank,
             "AMRI": of.amri,
         }
-        for name, of in sorted(measured.items(), key=lambda pair: -pair[1].count)
+        for name, of in [*largest_first, ("all", report.overall[total])]
     ]
 
 

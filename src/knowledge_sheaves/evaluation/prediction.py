@@ -50,8 +50,9 @@ class Predictor:
     >>> from knowledge_sheaves.graph import KnowledgeGraph
     >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob"), ("Bob", "knows", "Cy")])
     >>> predictor = Predictor(SheafEmbedding(model_config("transe", dim=4), graph))
-    >>> {answer.name: answer.known for answer in predictor.predict(head="Ann", relation="knows")}
-    {'Ann': None, 'Bob': 'train', 'Cy': None}
+    >>> answers = predictor.predict(head="Ann", relation="knows")
+    >>> sorted((answer.name, answer.known) for answer in answers)
+    [('Ann', None), ('Bob', 'train'), ('Cy', None)]
     """
 
     def __init__(self, model: SheafEmbedding) -> None:

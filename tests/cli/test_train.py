@@ -1,0 +1,151 @@
+"""Training and tuning from the command line, with real processes and real signals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from knowledge_sheaves.embedding import SheafEmbedding
+
+Sheaves = Callable[..., tuple[int, str, str]]
+SHEAVES = [sys.executable, "-m", "knowledge_sheaves"]
+SMALL = ("--dim", "8", "--epochs", "3", "--batch-size", "512", "--threads", "1")
+
+
+def start(*words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*SHEAVES, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where the tests run in the background, the shell has told its children to ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def test_training_ends_with_a_model_and_the_next_command(sheaves: Sheaves, tmp_path: Path) -> None:
+    code, out, err = sheaves("train", "nations", *SMALL, "--out", tmp_path / "model")
+    assert code == 0
+    assert "validation mrr" in out
+    assert "epoch 3/3" in err
+    assert "facts/s" in err
+    (asked,) = (line for line in out.splitlines() if line.startswith("Ask it:"))
+    command = asked.removeprefix("Ask it:").split()
+    assert command[:2] == ["sheaves", "predict"]
+    assert sheaves(*command[1:])[0] == 0
+
+
+def test_one_json_document_on_stdout(tmp_path: Path) -> None:
+    done = start("train", "nations", *SMALL, "--out", tmp_path / "model", "--json")
+    out, _ = done.communicate(timeout=120)
+    assert json.loads(out)["epochs"] == 3
+    info = SheafEmbedding.load(tmp_path / "model").info
+    assert info is not None
+    assert json.loads(out)["validation_mrr"] == info.metrics["validation_mrr"]
+
+
+def test_the_last_word_wins_among_file_options_and_set(sheaves: Sheaves, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("model: rotate\ndim: 16\nepochs: 1\nbatch_size: 300\ndropout: 0.1\n")
+    words = ("--config", file, "--dim", "8", "--set", "batch-size=400", "--set", "negatives=null")
+    assert sheaves("train", "nations", *words, "--out", tmp_path / "model")[0] == 0
+    loaded = SheafEmbedding.load(tmp_path / "model")
+    assert loaded.info is not None
+    assert (loaded.config.name, loaded.config.dim) == ("rotate", 8)
+    settings = loaded.info.training
+    assert (settings["batch_size"], settings["dropout"], settings["negatives"]) == (400, 0.1, None)
+
+
+def test_a_model_of_ones_own_comes_from_a_file(sheaves: Sheaves, tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text("{name: mine, block: 2, head: rotation, translation: true}")
+    words = ("--model", own, *SMALL)
+    assert sheaves("train", "nations", *words, "--out", tmp_path / "model")[0] == 0
+    assert SheafEmbedding.load(tmp_path / "model").config.name == "mine"
+
+
+def test_own_data_with_types_labels_and_another_order_of_columns(
+    sheaves: Sheaves, tmp_path: Path
+) -> None:
+    people, films = [f"p{i}" for i in range(12)], [f"f{i}" for i in range(12)]
+    rows = [f"likes;{f};{p}" for i, p in enumerate(people) for f in films[: i + 1]]
+    (tmp_path / "triples.csv").write_text("\n".join(rows) + "\n")
+    types = [f"{n}\t{'Person' if n[0] == 'p' else 'Film'}" for n in people + films]
+    (tmp_path / "types.tsv").write_text("\n".join(types) + "\n")
+    (tmp_path / "labels.tsv").write_text("f0\tFargo\n")
+    about = ("--types", tmp_path / "types.tsv", "--labels", tmp_path / "labels.tsv")
+    text = ("--delimiter", ";", "--columns", "3,1,2")
+    out = tmp_path / "model"
+    code, _, err = sheaves("train", tmp_path / "triples.csv", *SMALL, *about, *text, "--out", out)
+    assert code == 0, err
+    graph = SheafEmbedding.load(out).graph
+    assert {kind.name for kind in graph.schema.types} == {"Person", "Film"}
+    assert graph.labels == {graph.entities.id("f0"): "Fargo"}
+
+
+def test_ctrl_c_keeps_the_best_model_and_resume_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    words = ("nations", "--dim", "8", "--patience", "999", "--threads", "1", "--out", out)
+    command = start("train", *words, "--epochs", "9999")
+    assert command.stderr is not None
+    for line in command.stderr:
+        if line.startswith("epoch 3"):
+            command.send_signal(signal.SIGINT)
+            break
+    shown, err = command.communicate(timeout=120)
+    assert command.returncode == 130
+    assert f"Interrupted: the best model so far is in {out}" in shown
+    assert "Traceback" not in err
+    info = SheafEmbedding.load(out).info
+    assert info is not None
+    ran = info.training["epochs_run"]
+    assert ran >= 3
+    again = start("train", *words, "--epochs", ran + 2, "--resume", "--json")
+    shown, _ = again.communicate(timeout=120)
+    assert json.loads(shown)["epochs"] == ran + 2
+
+
+def test_a_killed_run_resumes_to_the_same_model(tmp_path: Path) -> None:
+    words = ("nations", "--dim", "8", "--patience", "999", "--epochs", "150", "--threads", "1")
+    whole = start("train", *words, "--out", tmp_path / "whole")
+    killed = start("train", *words, "--out", tmp_path / "killed")
+    assert killed.stderr is not None
+    for line in killed.stderr:
+        if line.startswith("epoch 5"):
+            killed.kill()
+            break
+    killed.communicate(timeout=120)
+    assert not (tmp_path / "killed").exists(), "it was killed before its end"
+    again = start("train", *words, "--out", tmp_path / "killed", "--resume")
+    for process in (whole, again):
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    one, two = (SheafEmbedding.load(tmp_path / name).state_dict() for name in ("whole", "killed"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize("model", ["complex", "se"])
+def test_tuning_goes_on_with_its_study_and_writes_settings(
+    model: str, sheaves: Sheaves, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("nations", "--model", model, "--epochs", "2", "--threads", "1", "--dim", "8")
+    assert sheaves("tune", *words, "--trials", "2")[0] == 0
+    code, out, err = sheaves("tune", *words, "--trials", "1", "--json")
+    assert code == 0
+    assert err.startswith("Trial 3: "), "the study goes on"
+    best = json.loads(out)
+    assert yaml.safe_load(Path("best.yaml").read_text()) == best["settings"]
+    assert best["settings"]["model"] == model
+    assert best["settings"]["dim"] == 8, "what is given is not searched"
+    assert ("n3" in best["settings"]) == (model == "complex"), "ranges suit the model"
+    code, out, _ = sheaves("train", "nations", "--config", "best.yaml", "--out", "m", "--json")
+    assert json.loads(out)["validation_mrr"] == best["validation_mrr"], "the same run, the same MRR"
