@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import resource
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.loggers import make_log, write_curve
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
+from knowledge_sheaves.training.parallel import Processes
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -86,36 +86,21 @@ class Run:
         out: Path | None,
         on_progress: OnProgress | None,
     ) -> None:
-        from lightning_fabric import Fabric  # takes seconds to import: not for other commands
-        from lightning_fabric.strategies.ddp import DDPStrategy
-
-        processes = int(os.environ.get("WORLD_SIZE", 1))
         if training.threads:
             torch.set_num_threads(training.threads)
         self.dataset, self.training, self.out = dataset, training, out
         self.on_progress = on_progress
-        strategy: Any = "auto"
-        if processes > 1:
-            strategy = DDPStrategy(process_group_backend="gloo", find_unused_parameters=True)
-        try:
-            self.fabric = Fabric(
-                accelerator=training.device.partition(":")[0], devices=1, strategy=strategy
-            )
-            if processes > 1:
-                self.fabric = Fabric(accelerator="cpu", devices=processes, strategy=strategy)
-            self.fabric.launch()
-        except (ValueError, RuntimeError) as error:
-            raise InputError(f"The device {training.device!r} cannot be used: {error}.") from None
+        self.processes = Processes()
+        self.device = _device(training.device)
         torch.manual_seed(training.seed)
-        self.model = SheafEmbedding(model, dataset.train, training.seed)
+        self.model = SheafEmbedding(model, dataset.train, training.seed).to(self.device)
         self.batches = Batches(
-            self.model, dataset.train, training, self.fabric.global_rank, self.fabric.world_size
+            self.model, dataset.train, training, self.processes.rank, self.processes.count
         )
-        objective = Objective(self.model, dataset.train, training)
-        learned = [p for p in self.model.parameters() if p.numel()]
-        optimiser = OPTIMISERS[training.optimiser](learned, lr=training.learning_rate)
-        self.optimiser: RowOptimiser = optimiser
-        self.objective, self._stepper = self.fabric.setup(objective, optimiser)
+        self.objective = Objective(self.model, dataset.train, training)
+        self.learned = [p for p in self.model.parameters() if p.numel()]
+        make = OPTIMISERS[training.optimiser]
+        self.optimiser: RowOptimiser = make(self.learned, lr=training.learning_rate)
         self.best: SheafEmbedding | None = None
         self.best_mrr: float | None = None
         self.stale = 0
@@ -141,22 +126,23 @@ class Run:
 
     @property
     def _first(self) -> bool:
-        return bool(self.fabric.is_global_zero)
+        return self.processes.first
 
     def _epoch(self, epoch: int) -> dict[str, float]:
         started = time.perf_counter()
-        losses, count, steps = 0.0, 0, max(1, len(self.batches) // self.fabric.world_size)
+        losses, count, steps = 0.0, 0, max(1, len(self.batches) // self.processes.count)
         self.objective.train()
         # Dropout draws from the global generator: seeded by epoch, so that a resumed run repeats.
         torch.manual_seed(self.training.seed * 7919 + epoch)
         for batch in self.batches.epoch(epoch):
-            self._stepper.zero_grad(set_to_none=True)
+            self.optimiser.zero_grad(set_to_none=True)
             loss = self.objective(batch)
-            self.fabric.backward(loss)
-            self._stepper.step()
+            loss.backward()
+            self.processes.average(self.learned)
+            self.optimiser.step()
             if self.training.normalise:
                 self._normalise()
-            losses, count = losses + float(loss.detach()), count + 1
+            losses, count = losses + self.processes.mean(float(loss.detach())), count + 1
             if not np.isfinite(losses):
                 raise InputError(
                     f"The loss is no longer a number in epoch {epoch + 1}: try a smaller "
@@ -269,7 +255,9 @@ class Run:
         return self.training.epochs if done else int(facts["epoch"])
 
     def _finish(self) -> SheafEmbedding:
+        self.processes.close()
         best = self.best if self.best is not None else self.model
+        best = best.to("cpu")
         best.refresh()
         best.info = run_info(self)
         if self.out is not None and self._first:
@@ -278,6 +266,16 @@ class Run:
             if not self.interrupted:
                 self._checkpoint.unlink(missing_ok=True)
         return best
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        problem = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"The device {name!r} cannot be used: {problem}.") from None
+    return device
 
 
 def run_info(run: Run) -> ModelInfo:
