@@ -138,14 +138,15 @@ def test_tuning_goes_on_with_its_study_and_writes_settings(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("nations", "--model", model, "--epochs", "2", "--threads", "1", "--dim", "8")
-    assert sheaves("tune", *words, "--trials", "2")[0] == 0
+    other_dim = (*words[:-1], "16")  # a study may be asked again with other things held fixed
+    assert sheaves("tune", *other_dim, "--trials", "2")[0] == 0
     code, out, err = sheaves("tune", *words, "--trials", "1", "--json")
     assert code == 0
     assert err.startswith("Trial 3: "), "the study goes on"
     best = json.loads(out)
     assert yaml.safe_load(Path("best.yaml").read_text()) == best["settings"]
     assert best["settings"]["model"] == model
-    assert best["settings"]["dim"] == 8, "what is given is not searched"
+    assert best["settings"]["dim"] in (8, 16), "what is given is not searched"
     assert ("n3" in best["settings"]) == (model == "complex"), "ranges suit the model"
     code, out, _ = sheaves("train", "nations", "--config", "best.yaml", "--out", "m", "--json")
     assert json.loads(out)["validation_mrr"] == best["validation_mrr"], "the same run, the same MRR"

@@ -104,6 +104,10 @@ def test_the_folder_holds_text_that_a_person_can_read(folder: Path) -> None:
     assert json.loads((folder / "metrics.json").read_text()) == {"test": {"mrr": 0.5}}
 
 
+def test_who_may_read_one_file_may_read_all(folder: Path) -> None:
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
+
+
 def test_double_precision_survives(tmp_path: Path) -> None:
     model = film_model().double()
     model.save(tmp_path / "model")

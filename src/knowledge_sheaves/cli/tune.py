@@ -23,7 +23,6 @@ from knowledge_sheaves.cli.settings import (
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.trial import BaseTrial
 
     from knowledge_sheaves.embedding import SheafConfig
     from knowledge_sheaves.graph.dataset import Dataset
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from knowledge_sheaves.training import TrainingConfig
 
 DIMS = (64, 128, 256, 512)
+SETTINGS = "settings"
 
 
 def tune(
@@ -80,9 +80,9 @@ def tune(
     search = Search(dataset, chosen, training, frozenset(fixed))
     found = _open(study, f"{chosen.name} on {dataset.hash[:12]}", training.seed)
     found.optimize(search, n_trials=trials, callbacks=[_tell])
-    if not any(trial.value is not None for trial in found.get_trials(states=search.finished)):
+    if not found.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
         raise SheafError("No trial came to its end, so there are no best settings yet; run more.")
-    best = search.settings(found)
+    best = found.best_trial.user_attrs[SETTINGS]
     out.write_text(yaml.safe_dump(best, sort_keys=False), encoding="utf-8")
     if as_json:
         print_json({"validation_mrr": found.best_value, "settings": best, "file": str(out)})
@@ -101,13 +101,6 @@ class Search:
     training: TrainingConfig
     fixed: frozenset[str]
 
-    @property
-    def finished(self) -> tuple[Any, ...]:
-        """The states of trials that have a result."""
-        from optuna.trial import TrialState
-
-        return (TrialState.COMPLETE,)
-
     def __call__(self, trial: Trial) -> float:
         """Train once and return the best validation MRR; stop early where it looks hopeless."""
         import optuna
@@ -122,6 +115,7 @@ class Search:
                     raise optuna.TrialPruned
 
         model, training = self.suggest(trial)
+        trial.set_user_attr(SETTINGS, _as_file(model, training))
         try:
             trained = train(self.dataset, model, training, on_progress=watch)
         except SheafError as error:  # a learning rate may be too large: a fact about it, no failure
@@ -132,7 +126,7 @@ class Search:
             raise optuna.TrialPruned
         return float(trained.info.metrics["validation_mrr"])
 
-    def suggest(self, trial: BaseTrial) -> tuple[SheafConfig, TrainingConfig]:
+    def suggest(self, trial: Trial) -> tuple[SheafConfig, TrainingConfig]:
         """Draw what is not fixed, from ranges that suit the model."""
         block = self.model.block or 1
         dims = [d - d % block for d in DIMS] if self.model.block else [16, 32, 64]
@@ -155,20 +149,19 @@ class Search:
         dim = drawn.pop("dim", self.model.dim)
         return self.model.with_options(dim=dim), replace(self.training, **drawn)
 
-    def settings(self, study: Study) -> dict[str, Any]:
-        """The best settings found as a settings file has them: what differs from the defaults."""
-        import optuna
 
-        from knowledge_sheaves.embedding import CATALOGUE, SheafConfig
-        from knowledge_sheaves.training import TrainingConfig
+def _as_file(model: SheafConfig, training: TrainingConfig) -> dict[str, Any]:
+    """Settings as a settings file has them: what differs from the defaults."""
+    from knowledge_sheaves.embedding import CATALOGUE, SheafConfig
+    from knowledge_sheaves.training import TrainingConfig
 
-        model, training = self.suggest(optuna.trial.FixedTrial(study.best_params))
-        known = CATALOGUE.get(model.name)
-        start = {} if known is None else {"model": model.name}
-        base = known or SheafConfig()
-        differs = {k: v for k, v in model.to_dict().items() if v != base.to_dict()[k]}
-        usual = TrainingConfig().to_dict()
-        return start | differs | {k: v for k, v in training.to_dict().items() if v != usual[k]}
+    known = CATALOGUE.get(model.name)
+    start = {} if known is None else {"model": model.name}
+    base = (known or SheafConfig()).to_dict()
+    usual = TrainingConfig().to_dict()
+    differs = {name: value for name, value in model.to_dict().items() if value != base[name]}
+    trained = {name: value for name, value in training.to_dict().items() if value != usual[name]}
+    return start | differs | trained
 
 
 def _names_in(config: Path | None) -> set[str]:

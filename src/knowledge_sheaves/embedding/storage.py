@@ -129,6 +129,8 @@ def save(model: SheafEmbedding, folder: Path) -> None:
         safetensors.numpy.save_file(rows, new / FACTS)
         weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
         safetensors.torch.save_file(weights, new / WEIGHTS)
+        for name in (FACTS, WEIGHTS):  # safetensors lets nobody else read what it writes
+            (new / name).chmod((new / ENTITIES).stat().st_mode)
         config = _plain(
             {
                 "format": FORMAT,
