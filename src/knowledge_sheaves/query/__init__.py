@@ -1,0 +1,7 @@
+"""Ask: query graphs, their front ends, and what the known facts answer."""
+
+from __future__ import annotations
+
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Shape
+
+__all__ = ["Edge", "Pattern", "Query", "Shape"]
