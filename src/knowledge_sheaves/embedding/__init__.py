@@ -13,10 +13,12 @@ from knowledge_sheaves.embedding.kinds import (
 )
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.model import SheafEmbedding
+from knowledge_sheaves.embedding.storage import ModelInfo
 
 __all__ = [
     "CATALOGUE",
     "KnowledgeSheaf",
+    "ModelInfo",
     "SheafConfig",
     "SheafEmbedding",
     "Subgraphs",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from knowledge_sheaves.evaluation.calibration import fit_temperature, probabilities
 from knowledge_sheaves.evaluation.metrics import RankMetrics
 from knowledge_sheaves.evaluation.patterns import RelationPattern, relation_patterns
+from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.ranking import Ranks, Scorer, Side, SideRanks, rank_triples
 from knowledge_sheaves.evaluation.report import LinkPredictionReport, evaluate
 
 __all__ = [
     "LinkPredictionReport",
+    "Predictor",
     "RankMetrics",
     "Ranks",
     "RelationPattern",

@@ -125,7 +125,9 @@ def evaluate(
     side: Side = "both",
     memory_limit: int = MEMORY_LIMIT,
 ) -> LinkPredictionReport:
-    """Rank the triples of a split with the facts of all splits filtered, and sum up.
+    """Rank the triples of a split with all facts known by then filtered, and sum up.
+
+    Validation filters the facts of train and valid: the test split is not to be known yet.
 
     >>> import torch
     >>> class Guess:  # all answers are equally good
@@ -142,9 +144,12 @@ def evaluate(
         raise InputError(
             f"The data set {data.name!r} has no {split!r} split, only {', '.join(data.splits)}."
         )
-    known = list(data.splits.values())
-    ranks = rank_triples(model, data.splits[split].triples, known, side, memory_limit)
-    return LinkPredictionReport.from_ranks(ranks, data.train, filtered=list(data.splits))
+    names = list(data.splits)
+    known = {name: data.splits[name] for name in names if split == "test" or name != "test"}
+    ranks = rank_triples(
+        model, data.splits[split].triples, list(known.values()), side, memory_limit
+    )
+    return LinkPredictionReport.from_ranks(ranks, data.train, filtered=list(known))
 
 
 def _measure(ranks: Ranks) -> dict[Side, RankMetrics]:

@@ -63,7 +63,8 @@ class Pattern:
     @cached_property
     def constants(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The entities and the relations, in the order in which the shape counts them."""
-        entities, relations = [], []
+        entities: list[int] = []
+        relations: list[int] = []
         for pattern in self.walk():
             for edge in pattern.edges:
                 relations.append(edge.relation)
@@ -138,7 +139,8 @@ class Query:
         A row of four has "not" in its last place where the edge must not hold. ``without`` are
         groups of rows of which none may hold as a whole.
         """
-        positive, negated = [], []
+        positive: list[Edge] = []
+        negated: list[Edge] = []
         for row in triples:
             if len(row) not in (3, 4) or (len(row) == 4 and row[3] != "not"):
                 raise InputError(

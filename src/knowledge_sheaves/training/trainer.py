@@ -16,7 +16,7 @@ import torch
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.storage import ModelInfo
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, rank_triples
+from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_triples
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training.batches import Batches
@@ -121,6 +121,8 @@ class Run:
                 if self.stale >= self.training.patience:
                     break
         except KeyboardInterrupt:
+            if self.best is None:  # not one epoch done: there is nothing worth keeping
+                raise
             self.interrupted = True
         return self._finish()
 
@@ -259,7 +261,7 @@ class Run:
         best = self.best if self.best is not None else self.model
         best = best.to("cpu")
         best.refresh()
-        best.info = run_info(self)
+        best.info = run_info(self, best)
         if self.out is not None and self._first:
             best.save(self.out)
             write_curve(self.out / "training.csv", self.curve)
@@ -278,14 +280,19 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def run_info(run: Run) -> ModelInfo:
+def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
     """What the model folder says of the run."""
+    valid = run.dataset.valid
+    calibration = {}
+    if valid is not None and valid.num_triples:
+        calibration["tau"] = fit_temperature(best, valid, run.dataset.train)
     return ModelInfo.of(
         run.dataset,
         training=run.training.to_dict()
         | {"epochs_run": len(run.curve), "interrupted": run.interrupted},
         seconds=round(run.seconds, 1),
         peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        calibration=calibration,
         metrics={} if run.best_mrr is None else {"validation_mrr": run.best_mrr},
     )
 
