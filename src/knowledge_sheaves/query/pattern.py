@@ -43,11 +43,14 @@ class Pattern:
 
     Variables of a pattern in ``without`` that occur in the outer pattern too are the same; others
     are its own ("there is no …"). ``different`` are pairs of terms that must not be one entity.
+    ``bindings`` say of variables which entity they are: what ``VALUES`` gives to a target, which
+    stays a variable because it is part of the answer.
     """
 
     edges: tuple[Edge, ...]
     without: tuple[Pattern, ...] = ()
     different: tuple[tuple[Term, Term], ...] = ()
+    bindings: tuple[tuple[str, int], ...] = ()
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
@@ -70,6 +73,7 @@ class Pattern:
                 relations.append(edge.relation)
                 entities.extend(term for term in edge.terms if isinstance(term, int))
             entities.extend(t for pair in pattern.different for t in pair if isinstance(t, int))
+            entities.extend(entity for _, entity in pattern.bindings)
         return tuple(entities), tuple(relations)
 
     def walk(self) -> Iterator[Pattern]:
@@ -86,6 +90,7 @@ class Shape:
     edges: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
     without: tuple[Shape, ...]
     different: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
+    bindings: tuple[tuple[tuple[str, int], tuple[str, int]], ...] = ()
 
     @classmethod
     def of(cls, pattern: Pattern) -> Shape:
@@ -101,8 +106,9 @@ def _number(pattern: Pattern, variables: dict[str, int], entities: list[int]) ->
 
     edges = tuple((slot(edge.head), slot(edge.tail)) for edge in pattern.edges)
     different = tuple((slot(a), slot(b)) for a, b in pattern.different)
+    bindings = tuple((slot(variable), slot(entity)) for variable, entity in pattern.bindings)
     without = tuple(_number(inner, variables, entities) for inner in pattern.without)
-    return Shape(edges, without, different)
+    return Shape(edges, without, different, bindings)
 
 
 @dataclass(frozen=True)
