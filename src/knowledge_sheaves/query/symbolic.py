@@ -1,0 +1,356 @@
+"""What the known triples answer, exactly: joins over the graph's index, one shape at a time.
+
+The bindings of a batch are columns: the number of the query, and the entity of each variable that
+is still needed. Edges extend or filter them; what is no longer needed is dropped at once and
+repeats with it, so that a path or a tree never holds more than the distinct entities of one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
+from knowledge_sheaves.graph.arrays import gather_slices, offsets_of
+from knowledge_sheaves.query.batches import Batch, batches
+from knowledge_sheaves.query.pattern import Query, Shape
+
+Slot: TypeAlias = tuple[str, int]
+SlotEdge: TypeAlias = tuple[int, Slot, Slot]
+
+
+@dataclass(frozen=True)
+class SymbolicAnswers:
+    """The sorted answers of each query: ids, or rows of ids where there are several targets.
+
+    ``ids[offsets[i]:offsets[i + 1]]`` is what ``answers[i]`` gives.
+    """
+
+    ids: IntArray
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, query: int) -> IntArray:
+        if not -len(self) <= query < len(self):
+            raise IndexError(f"There are {len(self)} queries, and none at place {query}.")
+        place = query % len(self)
+        return self.ids[self.offsets[place] : self.offsets[place + 1]]
+
+    def __iter__(self) -> Iterator[IntArray]:
+        return (self[place] for place in range(len(self)))
+
+    @property
+    def counts(self) -> IntArray:
+        """How many answers each query has."""
+        return np.diff(self.offsets)
+
+
+def answers(
+    graph: KnowledgeGraph, queries: Sequence[Query], *, max_rows: int = 10_000_000
+) -> SymbolicAnswers:
+    """Answer queries by what the graph knows; ``max_rows`` bounds the rows of any one join.
+
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
+    >>> query = Query.from_triples(
+    ...     [("Julia", "friends", "?y"), ("?y", "favorite movie", "?x")], "?x", graph)
+    >>> graph.entities.names(answers(graph, [query])[0])
+    ['Star Wars']
+    """
+    widths = {len(query.targets) for query in queries}
+    if len(widths) > 1:
+        raise InputError(
+            f"Queries that are answered together have equally many targets, not {sorted(widths)}."
+        )
+    width = widths.pop() if widths else 1
+    found: list[IntArray] = [np.zeros((0, 1 + width), np.int64)]
+    for batch in batches(queries):
+        batch.check(graph)
+        found += _Join(graph, batch, max_rows).rows(np.arange(len(batch.queries)))
+    rows = _distinct_rows(np.concatenate(found), len(queries), graph.num_entities)
+    offsets = offsets_of(np.bincount(rows[:, 0], minlength=len(queries)))
+    return SymbolicAnswers(rows[:, 1] if width == 1 else rows[:, 1:], offsets)
+
+
+class _TooManyRows(Exception):
+    """A join would go beyond the limit; with fewer queries at a time it may not."""
+
+
+@dataclass(frozen=True)
+class _Bindings:
+    """Rows without repeats: the member of the batch, and the entity of each bound variable."""
+
+    members: IntArray
+    columns: Mapping[int, IntArray]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def take(self, rows: IntArray | BoolArray) -> _Bindings:
+        return _Bindings(
+            self.members[rows], {name: column[rows] for name, column in self.columns.items()}
+        )
+
+    def bind(self, variable: int, values: IntArray) -> _Bindings:
+        return _Bindings(self.members, {**self.columns, variable: values})
+
+    def table(self, variables: Iterable[int]) -> IntArray:
+        return np.stack((self.members, *(self.columns[name] for name in variables)), axis=1)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A pattern of a shape with its edges numbered as the batch's relations are."""
+
+    edges: tuple[SlotEdge, ...]
+    different: tuple[tuple[Slot, Slot], ...]
+    without: tuple[_Scope, ...]
+
+    @classmethod
+    def of(cls, shape: Shape, relations: Iterator[int]) -> _Scope:
+        edges = tuple((next(relations), head, tail) for head, tail in shape.edges)
+        return cls(edges, shape.different, tuple(cls.of(s, relations) for s in shape.without))
+
+    @cached_property
+    def positive(self) -> frozenset[int]:
+        return _variables(slot for _, *ends in self.edges for slot in ends)
+
+    @cached_property
+    def variables(self) -> frozenset[int]:
+        compared = _variables(slot for pair in self.different for slot in pair)
+        return frozenset().union(self.positive, compared, *(s.variables for s in self.without))
+
+
+def _variables(slots: Iterable[Slot]) -> frozenset[int]:
+    return frozenset(number for kind, number in slots if kind == "v")
+
+
+class _Join:
+    """The answers of one batch."""
+
+    def __init__(self, graph: KnowledgeGraph, batch: Batch, max_rows: int) -> None:
+        self.graph = graph
+        self.batch = batch
+        self.max_rows = max_rows
+        self.scope = _Scope.of(batch.shape, iter(range(batch.relations.shape[1])))
+        self.parts = _RelationParts(graph)
+
+    def rows(self, members: IntArray) -> list[IntArray]:
+        """Return rows of query and targets; too many at once are halved, one is an error."""
+        try:
+            found = self.solve(self.scope, _Bindings(members, {}), frozenset(self.batch.targets))
+        except _TooManyRows:
+            if len(members) == 1:
+                raise SheafError(
+                    f"Query {self.batch.queries[members[0]]} needs more than {self.max_rows} rows "
+                    "in one join; ask for something narrower or raise max_rows."
+                ) from None
+            half = len(members) // 2
+            return self.rows(members[:half]) + self.rows(members[half:])
+        table = found.table(self.batch.targets)
+        table[:, 0] = self.batch.queries[found.members]
+        return [table]
+
+    def solve(self, scope: _Scope, bound: _Bindings, keep: frozenset[int]) -> _Bindings:
+        """Extend what is bound by all that a pattern asks, and keep some of the variables."""
+        inherited = frozenset(bound.columns)
+        edges, different, without = (
+            list(scope.edges),
+            list(scope.different),
+            [(inner, inner.variables & (scope.positive | inherited)) for inner in scope.without],
+        )
+        while True:
+            bound = self._filter(bound, edges, different, without)
+            needed = keep.union(
+                _variables(slot for _, *ends in edges for slot in ends),
+                _variables(slot for pair in different for slot in pair),
+                *(shared for _, shared in without),
+            )
+            bound = self._project(bound, needed)
+            if not edges:
+                break
+            bound = self._extend(bound, edges)
+        if different:
+            raise InputError("A variable that must differ from another occurs in no edge.")
+        return bound
+
+    def _filter(
+        self,
+        bound: _Bindings,
+        edges: list[SlotEdge],
+        different: list[tuple[Slot, Slot]],
+        without: list[tuple[_Scope, frozenset[int]]],
+    ) -> _Bindings:
+        """Apply, and take off the lists, whatever speaks of bound variables only."""
+        have = frozenset(bound.columns)
+        for edge in [edge for edge in edges if _variables(edge[1:]) <= have]:
+            edges.remove(edge)
+            bound = bound.take(self._holds(bound, edge))
+        for pair in [pair for pair in different if _variables(pair) <= have]:
+            different.remove(pair)
+            bound = bound.take(self._values(bound, pair[0]) != self._values(bound, pair[1]))
+        for negated in [negated for negated in without if negated[1] <= have]:
+            without.remove(negated)
+            bound = bound.take(~self._exists(bound, *negated))
+        return bound
+
+    def _exists(self, bound: _Bindings, inner: _Scope, shared: frozenset[int]) -> BoolArray:
+        """Tell for which rows an inner pattern holds: solve it from the distinct shared values."""
+        seeds = self._project(bound, shared)
+        found = self.solve(inner, seeds, shared)
+        names = sorted(shared)
+        return _contains_rows(found.table(names), bound.table(names), self._sizes(names))
+
+    def _values(self, bound: _Bindings, slot: Slot) -> IntArray:
+        kind, number = slot
+        if kind == "v":
+            return bound.columns[number]
+        return self.batch.entities[bound.members, number]
+
+    def _holds(self, bound: _Bindings, edge: SlotEdge) -> BoolArray:
+        relation, *ends = edge
+        heads, tails = (self._values(bound, end) for end in ends)
+        rows, edges = self.parts.of(self.batch.relations[bound.members, relation], heads, tails)
+        holds = np.zeros(len(bound), np.bool_)
+        known = self.graph.contains(np.stack((heads[rows], edges, tails[rows]), axis=1))
+        holds[rows[known]] = True
+        return holds
+
+    def _extend(self, bound: _Bindings, edges: list[SlotEdge]) -> _Bindings:
+        """Follow the edge that leads to the fewest rows, and take it off the list."""
+        steps = [_Step(self, bound, edge) for edge in edges]
+        best = min(steps, key=lambda step: (step.open_ends, step.size))
+        if best.size > self.max_rows:
+            raise _TooManyRows
+        edges.remove(best.edge)
+        return best.follow()
+
+    def _project(self, bound: _Bindings, needed: frozenset[int]) -> _Bindings:
+        names = sorted(needed & bound.columns.keys())
+        if len(names) == len(bound.columns):
+            return bound
+        columns = (bound.members, *(bound.columns[name] for name in names))
+        _, rows = np.unique(_keys(columns, self._sizes(names)), return_index=True)
+        return _Bindings(bound.members[rows], {name: bound.columns[name][rows] for name in names})
+
+    def _sizes(self, names: Sequence[int]) -> list[int]:
+        return [len(self.batch.queries), *[self.graph.num_entities] * len(names)]
+
+
+class _Step:
+    """What following an edge from bound rows would give; counted first, so it can be refused."""
+
+    def __init__(self, join: _Join, bound: _Bindings, edge: SlotEdge) -> None:
+        self.graph, self.parts, self.bound, self.edge = join.graph, join.parts, bound, edge
+        relation, self.head, self.tail = edge
+        self.open_ends = len(_variables(edge[1:]) - bound.columns.keys())
+        heads, tails = (
+            None if slot[0] == "v" and slot[1] not in bound.columns else join._values(bound, slot)
+            for slot in (self.head, self.tail)
+        )
+        self.rows, self.relations = self.parts.of(
+            join.batch.relations[bound.members, relation], heads, tails
+        )
+        self.heads = None if heads is None else heads[self.rows]
+        self.tails = None if tails is None else tails[self.rows]
+
+    @cached_property
+    def size(self) -> int:
+        """How many rows there would be."""
+        if self.heads is not None:
+            return int(self.graph.out_degree(self.heads, self.relations).sum())
+        if self.tails is not None:
+            return int(self.graph.in_degree(self.relations, self.tails).sum())
+        return int(self.parts.sizes[self.relations].sum())
+
+    def follow(self) -> _Bindings:
+        """Return the extended rows."""
+        if self.heads is not None:
+            return self._bind(self.tail, *self.graph.tails_many(self.heads, self.relations))
+        if self.tails is not None:
+            return self._bind(self.head, *self.graph.heads_many(self.relations, self.tails))
+        places, offsets = self.parts.triples_many(self.relations)
+        heads, _, tails = self.graph.triples[places].T
+        if self.head != self.tail:
+            return self._bind(self.head, heads, offsets).bind(self.tail[1], tails)
+        return self._bind(self.head, heads, offsets).take(heads == tails)
+
+    def _bind(self, slot: Slot, ids: IntArray, offsets: IntArray) -> _Bindings:
+        rows = np.repeat(self.rows, np.diff(offsets))
+        return self.bound.take(rows).bind(slot[1], ids)
+
+
+class _RelationParts:
+    """The edges of the schema behind the names of relations, and the triples of each edge."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.graph = graph
+        self.split = len(graph.schema.relation_names) < graph.num_relations
+
+    @cached_property
+    def _edges(self) -> tuple[IntArray, IntArray]:
+        schema = self.graph.schema
+        edges = [schema.edges(name) for name in schema.relation_names]
+        return np.concatenate(edges), offsets_of(np.array([len(part) for part in edges]))
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """How many triples each edge of the schema has."""
+        return np.bincount(self.graph.triples[:, 1], minlength=self.graph.num_relations)
+
+    @cached_property
+    def _by_edge(self) -> tuple[IntArray, IntArray]:
+        return np.argsort(self.graph.triples[:, 1], kind="stable"), offsets_of(self.sizes)
+
+    def triples_many(self, edges: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the places of the triples of many edges, and the offsets of each."""
+        order, offsets = self._by_edge
+        return gather_slices(order, offsets[edges], offsets[edges + 1])
+
+    def of(
+        self, relations: IntArray, heads: IntArray | None, tails: IntArray | None
+    ) -> tuple[IntArray, IntArray]:
+        """Return rows and edges: each relation's parts that the types of its ends allow."""
+        if not self.split:
+            return np.arange(len(relations)), relations
+        all_edges, starts = self._edges
+        edges, offsets = gather_slices(all_edges, starts[relations], starts[relations + 1])
+        rows = np.repeat(np.arange(len(relations)), np.diff(offsets))
+        fits = np.ones(len(rows), np.bool_)
+        schema, types = self.graph.schema.graph, self.graph.entity_types
+        for ends, kinds in ((heads, schema.heads), (tails, schema.tails)):
+            if ends is not None:
+                fits &= types[ends[rows]] == kinds[edges]
+        return rows[fits], edges[fits]
+
+
+def _keys(columns: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
+    """Number rows so that they are equal, and ordered, as their keys are."""
+    keys, span = columns[0].astype(np.int64), sizes[0]
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        if span * size >= 2**63:
+            # The keys seen so far are fewer than the rows: count them instead of their span.
+            seen, keys = np.unique(keys, return_inverse=True)
+            span = len(seen)
+        keys = keys * size + column
+        span *= size
+    return keys
+
+
+def _distinct_rows(rows: IntArray, num_queries: int, num_entities: int) -> IntArray:
+    sizes = [num_queries, *[num_entities] * (rows.shape[1] - 1)]
+    _, places = np.unique(_keys(list(rows.T), sizes), return_index=True)
+    return rows[places]
+
+
+def _contains_rows(table: IntArray, rows: IntArray, sizes: Sequence[int]) -> BoolArray:
+    """Tell which rows are in a table."""
+    keys = _keys(list(np.concatenate((table, rows)).T), sizes)
+    return np.isin(keys[len(table) :], keys[: len(table)])
