@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Shape
-from knowledge_sheaves.query.symbolic import SymbolicAnswers, answers
+from knowledge_sheaves.query.symbolic import SymbolicAnswers
 
-__all__ = ["Edge", "Pattern", "Query", "Shape", "SymbolicAnswers", "answers"]
+__all__ = ["Edge", "Pattern", "Query", "Shape", "SymbolicAnswers"]
