@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.evaluation import fit_temperature, probabilities
-from knowledge_sheaves.evaluation.calibration import EPSILON
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from ranking_cases import TableScorer
 

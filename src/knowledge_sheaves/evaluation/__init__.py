@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from knowledge_sheaves.evaluation.calibration import fit_temperature, probabilities
+from knowledge_sheaves.embedding.probability import probabilities
+from knowledge_sheaves.evaluation.calibration import fit_temperature
 from knowledge_sheaves.evaluation.metrics import RankMetrics
 from knowledge_sheaves.evaluation.patterns import RelationPattern, relation_patterns
 from knowledge_sheaves.evaluation.prediction import Predictor

@@ -15,28 +15,13 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, Scorer, known_facts, to_index
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 
-# Only a remembered fact is certain.
-EPSILON = 1e-4
 # How far from the spread of the energies, as a factor, a temperature is looked for.
 WIDEST = 1e4
-
-
-def probabilities(energies: Tensor, n: Tensor | int, tau: float) -> Tensor:
-    """Return the probability of each answer, from the energies of all (last dimension).
-
-    ``n`` is the number of answers known in training, one for each row; at least 1 is counted.
-
-    >>> probabilities(torch.tensor([0.0, 0.0, torch.inf]), n=1, tau=1.0).tolist()
-    [0.5, 0.5, 0.0]
-    """
-    if not tau > 0:
-        raise InputError(f"A temperature is a positive number, not {tau!r}.")
-    counts = torch.as_tensor(n, device=energies.device).clamp(min=1).unsqueeze(-1)
-    return (counts * torch.softmax(-energies / tau, dim=-1)).clamp(max=1 - EPSILON)
 
 
 def fit_temperature(

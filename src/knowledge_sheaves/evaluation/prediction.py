@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.calibration import fit_temperature, probabilities
+from knowledge_sheaves.evaluation.calibration import fit_temperature
 from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, chunks
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.dataset import Dataset
