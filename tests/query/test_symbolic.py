@@ -31,7 +31,8 @@ def holds(pattern: Pattern, known: set[tuple[int, int, int]], size: int, given: 
 def solutions(
     pattern: Pattern, known: set[tuple[int, int, int]], size: int, given: Assignment
 ) -> list[Assignment]:
-    own = [name for name in pattern.variables if name not in given]
+    named = (name for name, _ in pattern.bindings)
+    own = [name for name in dict.fromkeys([*pattern.variables, *named]) if name not in given]
     found = []
     for values in product(range(size), repeat=len(own)):
         full = {**given, **dict(zip(own, values, strict=True))}
@@ -42,6 +43,7 @@ def solutions(
         if (
             all((at(e.head), e.relation, at(e.tail)) in known for e in pattern.edges)
             and all(at(a) != at(b) for a, b in pattern.different)
+            and all(at(variable) == entity for variable, entity in pattern.bindings)
             and not any(holds(inner, known, size, full) for inner in pattern.without)
         ):
             found.append(full)
@@ -97,12 +99,15 @@ def patterns(
     bound = outer | {term for edge in chosen for term in edge.terms if isinstance(term, str)}
     ends = st.sampled_from([0, *sorted(bound)])
     different = draw(st.lists(st.tuples(ends, ends), max_size=1))
+    entities = st.integers(0, graph.num_entities - 1)
+    named = st.tuples(st.sampled_from(sorted(bound)), entities) if bound else st.nothing()
+    bindings = draw(st.one_of(st.just([]), st.lists(named, max_size=2)))
     inner: list[Pattern] = []
     if len(names) < 5:
         more = names + "zw"[len(names) - 3]
         inside = patterns(graph, loose_edges(graph, more), more, frozenset(bound))
         inner = draw(st.lists(inside, max_size=2))
-    return Pattern(tuple(chosen), tuple(inner), tuple(different))
+    return Pattern(tuple(chosen), tuple(inner), tuple(different), tuple(bindings))
 
 
 @st.composite

@@ -111,16 +111,19 @@ class _Scope:
 
     edges: tuple[SlotEdge, ...]
     different: tuple[tuple[Slot, Slot], ...]
+    bindings: tuple[tuple[Slot, Slot], ...]
     without: tuple[_Scope, ...]
 
     @classmethod
     def of(cls, shape: Shape, relations: Iterator[int]) -> _Scope:
         edges = tuple((next(relations), head, tail) for head, tail in shape.edges)
-        return cls(edges, shape.different, tuple(cls.of(s, relations) for s in shape.without))
+        without = tuple(cls.of(inner, relations) for inner in shape.without)
+        return cls(edges, shape.different, shape.bindings, without)
 
     @cached_property
     def positive(self) -> frozenset[int]:
-        return _variables(slot for _, *ends in self.edges for slot in ends)
+        named = _variables(variable for variable, _ in self.bindings)
+        return named | _variables(slot for _, *ends in self.edges for slot in ends)
 
     @cached_property
     def variables(self) -> frozenset[int]:
@@ -161,6 +164,8 @@ class _Join:
     def solve(self, scope: _Scope, bound: _Bindings, keep: frozenset[int]) -> _Bindings:
         """Extend what is bound by all that a pattern asks, and keep some of the variables."""
         inherited = frozenset(bound.columns)
+        for variable, entity in scope.bindings:
+            bound = self._name(bound, variable, entity)
         edges, different, without = (
             list(scope.edges),
             list(scope.different),
@@ -180,6 +185,13 @@ class _Join:
         if different:
             raise InputError("A variable that must differ from another occurs in no edge.")
         return bound
+
+    def _name(self, bound: _Bindings, variable: Slot, entity: Slot) -> _Bindings:
+        """Let a variable be an entity; where it is bound already, keep the rows that agree."""
+        values = self._values(bound, entity)
+        if variable[1] not in bound.columns:
+            return bound.bind(variable[1], values)
+        return bound.take(bound.columns[variable[1]] == values)
 
     def _filter(
         self,
