@@ -1,0 +1,99 @@
+"""How SPARQL writes the names of a graph, and which entity or relation a written name means.
+
+Names that are IRIs are written as IRIs: ``<http://example.org/Fargo>``, or ``ex:Fargo`` after
+``PREFIX ex: <http://example.org/>``. Other names are written
+
+* with the empty prefix, ``:Fargo``, unless the query declares a ``PREFIX :`` of its own. Odd
+  characters have a backslash before them, ``:Star\\ Wars``, or are percent-encoded,
+  ``:Star%20Wars``;
+* in angle brackets, ``<Star Wars>``, where everything but ``<``, ``>`` and line breaks may stand
+  (the first character is no blank and no ``=``);
+* for entities also in quotes, ``"Star Wars"``: the entity with that name or else that label.
+
+A name is looked up as it is written, then as a label, with percent-encoding undone where that name
+does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from rdflib import RDF, Literal, URIRef
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.names import find_entity, find_relation
+
+NAMESPACE = "urn:name:"
+"""What the empty prefix stands for where a query does not declare it."""
+
+# rdflib's grammar keeps some characters out of IRIs. In their stead it reads these from an
+# unassigned plane of Unicode: one for one, so that places in the text stay what they are.
+_SHIFT = 0xE1000
+_NOTHING = chr(_SHIFT - 1)
+_SHIFTED = re.compile(f"[{_NOTHING}{chr(_SHIFT)}-{chr(_SHIFT + 0xFFF)}]")
+
+
+def hide(character: str) -> str:
+    """Return what stands for a character that rdflib's grammar would not read."""
+    return chr(_SHIFT + ord(character)) if ord(character) <= 0xFFF else character
+
+
+def hide_escaped(character: str) -> str:
+    """Do the same for a character with a backslash before it, keeping the length."""
+    return _NOTHING + hide(character)
+
+
+def plain(term: str) -> str:
+    """Return the user's text of a parsed name or string.
+
+    >>> plain(NAMESPACE + "Star" + hide(" ") + "Wars")
+    'Star Wars'
+    """
+    text = _SHIFTED.sub(lambda m: "" if m[0] == _NOTHING else chr(ord(m[0]) - _SHIFT), str(term))
+    return text.removeprefix(NAMESPACE)
+
+
+def sparql_name(name: str) -> str:
+    """Write a name so that a SPARQL query can use it.
+
+    >>> sparql_name("Fargo"), sparql_name("Star Wars"), sparql_name("a > b")
+    (':Fargo', '<Star Wars>', '<a%20%3E%20b>')
+    """
+    if re.fullmatch(r"\w[\w-]*", name, re.ASCII):
+        return f":{name}"
+    if re.fullmatch(r"[^\s=<>\\][^<>\\\r\n]*", name):
+        return f"<{name}>"
+    return f"<{quote(name, safe='')}>"
+
+
+def entity_id(term: URIRef | Literal, graph: KnowledgeGraph) -> int:
+    """Return the entity that a name, a label or an IRI of a query means.
+
+    >>> graph = KnowledgeGraph.from_triples([("Q1", "likes", "Q2")], labels={"Q2": "Star Wars"})
+    >>> entity_id(URIRef(NAMESPACE + "Q1"), graph), entity_id(Literal("Star Wars"), graph)
+    (0, 1)
+    """
+    text = plain(term)
+    if isinstance(term, Literal) or text in graph.entities:
+        return find_entity(graph, text)
+    return find_entity(graph, unquote(text))
+
+
+def relation_id(term: URIRef, graph: KnowledgeGraph) -> int:
+    """Return the place of a relation among the schema's ``relation_names``.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "favorite movie", "b")])
+    >>> relation_id(URIRef(NAMESPACE + "favorite%20movie"), graph)
+    0
+    """
+    text, names = plain(term), graph.schema.relation_names
+    if text not in names:
+        text = unquote(text)
+    if term == RDF.type and text not in names:
+        raise InputError(
+            "The graph has no relation 'a' (rdf:type): it keeps types apart from its relations, "
+            "so leave it out; relations already say which types may stand at their ends."
+        )
+    return names.index(find_relation(graph, text))

@@ -1,0 +1,258 @@
+"""SPARQL to queries: rdflib reads the text, its algebra becomes a union of patterns.
+
+A ``UNION``, a path ``a|b`` and each row of ``VALUES`` are patterns of their own; ``a/b`` has a
+fresh unknown in its middle and ``^a`` is an edge the other way. `names` says how names are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Literal
+
+from rdflib import BNode, URIRef, Variable
+from rdflib.paths import AlternativePath, InvPath, SequencePath
+from rdflib.plugins.sparql.parserutils import CompValue
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.names import entity_id, plain, relation_id
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
+from knowledge_sheaves.query.sparql_patterns import (
+    bound_variables,
+    exclude,
+    join_all,
+    settle,
+    substitute,
+)
+from knowledge_sheaves.query.sparql_text import ReadQuery, read, unsupported
+from knowledge_sheaves.query.sparql_types import fitting
+
+ASKED = "?.ask"
+"""The target of an ASK whose patterns have no variable in common."""
+
+
+@dataclass(frozen=True)
+class ParsedQuery:
+    """What a SPARQL text asks.
+
+    ``query`` is None where nothing can be an answer, whatever the facts (an empty ``VALUES``).
+    ``variables`` are the projected ones in order, with question marks; an ``ASK`` has none and is
+    true where its query has an answer. Answers are distinct; ``limit`` bounds how many are wanted.
+    """
+
+    query: Query | None
+    form: Literal["select", "ask"]
+    variables: tuple[str, ...]
+    limit: int | None = None
+
+
+def parse_sparql(text: str, graph: KnowledgeGraph) -> ParsedQuery:
+    """Read a SPARQL query about a graph.
+
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
+    >>> parsed = parse_sparql("SELECT ?x { :Julia :friends/<favorite movie> ?x } LIMIT 3", graph)
+    >>> parsed.variables, parsed.limit, len(parsed.query.patterns[0].edges)
+    (('?x',), 3, 2)
+    >>> parse_sparql("ASK { :Julia :friends :Sachi }", graph)
+    Traceback (most recent call last):
+    knowledge_sheaves.errors.InputError: No entity has the name or label 'Sachi'; \
+did you mean 'Sachin'?
+    """
+    said = read(text)
+    node, limit = said.algebra.p, None
+    while node.name in ("Slice", "Distinct", "Reduced"):
+        limit = node.length if node.name == "Slice" else limit
+        node = node.p
+    patterns = _Reader(graph).patterns(node.p)
+    if said.algebra.name == "AskQuery":
+        settled = [settle(pattern, ()) for pattern in patterns]
+        asked, targets = _with_target([each for each in settled if each is not None])
+        return ParsedQuery(_query(targets, asked, graph), "ask", (), limit)
+    projected = tuple(dict.fromkeys(f"?{name}" for name in node.PV))
+    if said.takes_all:
+        projected = _in_scope(patterns, said)
+    kept = [settle(pattern, projected) for pattern in patterns]
+    query = _query(projected, [each for each in kept if each is not None], graph)
+    return ParsedQuery(query, "select", projected, limit)
+
+
+def _query(
+    targets: tuple[str, ...], patterns: Sequence[Pattern], graph: KnowledgeGraph
+) -> Query | None:
+    if not patterns:
+        return None
+    return Query(targets, tuple(dict.fromkeys(fitting(patterns, graph))))
+
+
+def _in_scope(patterns: Sequence[Pattern], said: ReadQuery) -> tuple[str, ...]:
+    """Return what SELECT * means: all that a solution may bind, in the order of the text."""
+    bound = frozenset[str]().union(*map(bound_variables, patterns))
+    return tuple(name for name in said.variables if name in bound or not patterns)
+
+
+def _with_target(patterns: Sequence[Pattern]) -> tuple[list[Pattern], tuple[str, ...]]:
+    """Choose a target for patterns that only ask whether: a common variable, or make one."""
+    if not patterns:
+        return [], ()
+    common = [name for name in patterns[0].variables if all(name in p.variables for p in patterns)]
+    if common:
+        return list(patterns), (common[0],)
+    return [_asking(pattern) for pattern in patterns], (ASKED,)
+
+
+def _asking(pattern: Pattern) -> Pattern:
+    if pattern.variables:
+        renamed = substitute(pattern, {pattern.variables[0]: ASKED})
+        return pattern if renamed is None else renamed
+    if not pattern.edges:
+        return pattern
+    first, *rest = pattern.edges
+    if not isinstance(first.tail, int):
+        return pattern
+    return replace(
+        pattern,
+        edges=(Edge(first.head, first.relation, ASKED), *rest),
+        bindings=((ASKED, first.tail),),
+    )
+
+
+class _Reader:
+    """Turns rdflib's algebra into patterns; fresh variables have names that nobody can write."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.graph = graph
+        self._numbers = count(1)
+        self._blanks: dict[BNode, str] = {}
+
+    def patterns(self, node: Any, outer: frozenset[str] = frozenset()) -> list[Pattern]:
+        """Return the union that a group stands for; ``outer`` are variables it sees from outside.
+
+        Only what is in NOT EXISTS sees any: the values of a solution are put into it.
+        """
+        match node.name:
+            case "BGP":
+                triples = [self._path(*triple) for triple in node.triples]
+                return fitting(join_all(triples), self.graph)
+            case "Join":
+                return join_all([self.patterns(node.p1, outer), self.patterns(node.p2, outer)])
+            case "Union":
+                return [*self.patterns(node.p1, outer), *self.patterns(node.p2, outer)]
+            case "Filter":
+                found = self.patterns(node.p, outer)
+                for condition in _conjuncts(node.expr):
+                    found = self._filter(found, condition, outer)
+                return found
+            case "Minus":
+                return self._minus(self.patterns(node.p1, outer), self.patterns(node.p2))
+            case "ToMultiSet" if isinstance(node.p, list):
+                return []
+            case "ToMultiSet" if node.p.name == "values":
+                return [self._row(row) for row in node.p.res]
+        raise InputError(unsupported(f"The construct {node.name}"))
+
+    def _fresh(self) -> str:
+        return f"?.{next(self._numbers)}"
+
+    def _term(self, term: Any) -> Term:
+        if isinstance(term, Variable):
+            return f"?{term}"
+        if isinstance(term, BNode):
+            return self._blanks.setdefault(term, self._fresh())
+        return entity_id(term, self.graph)
+
+    def _path(self, head: Any, path: Any, tail: Any) -> list[Pattern]:
+        if isinstance(path, Variable):
+            raise InputError(unsupported(f"The variable ?{path} in the place of a relation"))
+        return self._edges(self._term(head), path, self._term(tail))
+
+    def _edges(self, head: Term, path: Any, tail: Term) -> list[Pattern]:
+        match path:
+            case URIRef():
+                return [Pattern((Edge(head, relation_id(path, self.graph), tail),))]
+            case InvPath():
+                return self._edges(tail, path.arg, head)
+            case AlternativePath():
+                return [each for part in path.args for each in self._edges(head, part, tail)]
+            case SequencePath():
+                stops = [head, *(self._fresh() for _ in path.args[1:]), tail]
+                steps = zip(stops, path.args, stops[1:], strict=False)
+                return join_all(self._edges(*step) for step in steps)
+        raise InputError(unsupported(f"The path {plain(str(path))}"))
+
+    def _row(self, row: dict[Variable, Any]) -> Pattern:
+        given = [(f"?{name}", term) for name, term in row.items() if term != "UNDEF"]
+        return Pattern((), bindings=tuple((n, entity_id(t, self.graph)) for n, t in given))
+
+    def _filter(
+        self, found: Sequence[Pattern], condition: Any, outer: frozenset[str]
+    ) -> list[Pattern]:
+        name = condition.name if isinstance(condition, CompValue) else ""
+        if name == "Builtin_NOTEXISTS":
+            return list(_present(self._not_exists(p, condition.graph, outer) for p in found))
+        if name != "RelationalExpression" or condition.op != "!=":
+            raise InputError(unsupported("A FILTER other than NOT EXISTS and !="))
+        pair = self._compared(condition.expr), self._compared(condition.other)
+        return _different(found, pair, outer)
+
+    def _compared(self, term: Any) -> Term:
+        if isinstance(term, CompValue):
+            raise InputError(unsupported("A computed value in a FILTER"))
+        return self._term(term)
+
+    def _not_exists(self, pattern: Pattern, group: Any, outer: frozenset[str]) -> Pattern | None:
+        shared = bound_variables(pattern) | outer
+        return self._without(pattern, self.patterns(group, shared), shared)
+
+    def _minus(self, found: Sequence[Pattern], removed: Sequence[Pattern]) -> list[Pattern]:
+        """Take away what agrees with a solution to be removed, in at least one variable."""
+
+        def less(pattern: Pattern) -> Pattern | None:
+            shared = bound_variables(pattern)
+            related = [inner for inner in removed if bound_variables(inner) & shared]
+            return self._without(pattern, related, shared)
+
+        return list(_present(map(less, found)))
+
+    def _without(
+        self, pattern: Pattern, inner: Iterable[Pattern], shared: frozenset[str]
+    ) -> Pattern | None:
+        left: Pattern | None = pattern
+        for each in inner:
+            # Its own variables get fresh names: later joins may bring in the same ones.
+            own = sorted(bound_variables(each) - shared)
+            renamed = substitute(each, {name: self._fresh() for name in own})
+            if renamed is not None and left is not None:
+                left = exclude(left, renamed, shared)
+        return left
+
+
+def _present(patterns: Iterable[Pattern | None]) -> Iterator[Pattern]:
+    return (pattern for pattern in patterns if pattern is not None)
+
+
+def _conjuncts(condition: Any) -> Iterator[Any]:
+    if isinstance(condition, CompValue) and condition.name == "ConditionalAndExpression":
+        yield from _conjuncts(condition.expr)
+        for other in condition.other:
+            yield from _conjuncts(other)
+    else:
+        yield condition
+
+
+def _different(
+    found: Sequence[Pattern], pair: tuple[Term, Term], outer: frozenset[str]
+) -> list[Pattern]:
+    """Demand that two terms differ; a branch that does not bind them has no answers."""
+    named = {term for term in pair if isinstance(term, str)}
+    bound = [pattern for pattern in found if named <= bound_variables(pattern) | outer]
+    if found and not bound:
+        raise InputError(
+            f"FILTER({pair[0]} != {pair[1]}) speaks of a variable that its group does not bind; "
+            "move it to the braces that do."
+        )
+    # Substituting nothing settles a comparison of two names at once.
+    compared = (replace(each, different=(*each.different, pair)) for each in bound)
+    return list(_present(substitute(each, {}) for each in compared))

@@ -1,0 +1,114 @@
+"""Patterns as solutions of a group in SPARQL: joined, renamed, and kept from holding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+
+MOST_PATTERNS = 1_000
+MOST_EDGES = 100
+
+
+def join_all(groups: Iterable[Sequence[Pattern]]) -> list[Pattern]:
+    """Return the union of all joins of one pattern from each group: a union distributes.
+
+    >>> a, b = (Pattern((Edge("?x", relation, "?y"),)) for relation in (0, 1))
+    >>> [len(pattern.edges) for pattern in join_all([[a], [a, b]])]
+    [1, 2]
+    """
+    found = [Pattern(())]
+    for group in groups:
+        if len(found) * len(group) > MOST_PATTERNS:
+            raise InputError(
+                f"The query is too large: its alternatives (UNION, | and VALUES) multiply to more "
+                f"than {MOST_PATTERNS:,} patterns; ask several smaller ones."
+            )
+        joined = (_join(one, other) for one in found for other in group)
+        found = list(dict.fromkeys(pattern for pattern in joined if pattern is not None))
+    return found
+
+
+def _join(one: Pattern, other: Pattern) -> Pattern | None:
+    """Return both together, or None where they say different things of a variable."""
+    bindings = dict(one.bindings)
+    if any(bindings.setdefault(name, entity) != entity for name, entity in other.bindings):
+        return None
+    edges = tuple(dict.fromkeys(one.edges + other.edges))
+    if len(edges) > MOST_EDGES:
+        raise InputError(
+            f"The query is too large: one of its patterns has more than {MOST_EDGES} edges; "
+            "ask several smaller ones."
+        )
+    return Pattern(
+        edges,
+        one.without + other.without,
+        tuple(dict.fromkeys(one.different + other.different)),
+        tuple(bindings.items()),
+    )
+
+
+def bound_variables(pattern: Pattern) -> frozenset[str]:
+    """Return the variables that have a value in every solution of a pattern."""
+    return frozenset(pattern.variables).union(name for name, _ in pattern.bindings)
+
+
+def substitute(pattern: Pattern, terms: Mapping[str, Term]) -> Pattern | None:
+    """Put terms in the place of variables; None where the result can never hold.
+
+    >>> substitute(Pattern((Edge("?x", 0, "?y"),), different=(("?x", "?y"),)), {"?x": 7})
+    Pattern(edges=(Edge(head=7, relation=0, tail='?y'),), without=(), different=((7, '?y'),),
+        bindings=())
+    """
+
+    def new(term: Term) -> Term:
+        return terms.get(term, term) if isinstance(term, str) else term
+
+    different = [(new(a), new(b)) for a, b in pattern.different]
+    bindings = [(new(name), entity) for name, entity in pattern.bindings]
+    inner = [substitute(each, terms) for each in pattern.without]
+    if any(a == b for a, b in different) or Pattern(()) in inner:
+        return None
+    if any(isinstance(term, int) and term != entity for term, entity in bindings):
+        return None
+    return Pattern(
+        tuple(dict.fromkeys(Edge(new(e.head), e.relation, new(e.tail)) for e in pattern.edges)),
+        tuple(each for each in inner if each is not None),
+        tuple((a, b) for a, b in different if isinstance(a, str) or isinstance(b, str)),
+        tuple((name, entity) for name, entity in bindings if isinstance(name, str)),
+    )
+
+
+def settle(pattern: Pattern, keep: Iterable[str]) -> Pattern | None:
+    """Put entities in the place of the bound variables that need not be kept.
+
+    None where the bindings contradict the rest.
+
+    >>> settle(Pattern((Edge("?x", 0, "?y"),), bindings=(("?y", 3),)), ["?x"]).edges
+    (Edge(head='?x', relation=0, tail=3),)
+    """
+    if substitute(pattern, dict(pattern.bindings)) is None:
+        return None
+    kept = frozenset(keep)
+    return substitute(pattern, {name: e for name, e in pattern.bindings if name not in kept})
+
+
+def exclude(pattern: Pattern, inner: Pattern, shared: frozenset[str]) -> Pattern | None:
+    """Return a pattern without the solutions for which an inner one holds; None if all go.
+
+    >>> exclude(Pattern((Edge("?x", 0, 1),)), Pattern((), bindings=(("?x", 5),)), frozenset(["?x"]))
+    Pattern(edges=(Edge(head='?x', relation=0, tail=1),), without=(), different=(('?x', 5),),
+        bindings=())
+    """
+    settled = settle(inner, shared)
+    if settled is None:
+        return pattern
+    if settled == Pattern(()):
+        return None
+    if settled.edges:
+        return replace(pattern, without=(*pattern.without, settled))
+    if settled.without or settled.different or len(settled.bindings) > 1:
+        raise InputError("NOT EXISTS and MINUS need at least one triple between their braces.")
+    return replace(pattern, different=pattern.different + settled.bindings)
