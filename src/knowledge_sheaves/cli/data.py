@@ -41,6 +41,15 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse relations between several pairs of types.")
 ]
 
+KeepUnseen = Annotated[
+    bool,
+    typer.Option(
+        "--keep-unseen",
+        help="Keep held-out facts about entities that no training fact mentions, as published "
+        "results do.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class DataOptions:
@@ -52,6 +61,7 @@ class DataOptions:
     delimiter: str | None = None
     columns: str | None = None
     strict: bool = False
+    keep_unseen: bool = False
 
     def load(self, source: str, seed: int) -> Dataset:
         """Read the data, and tell what a careful reader of the results would want to know."""
@@ -67,6 +77,7 @@ class DataOptions:
             strict=self.strict,
             text=TextFormat(delimiter=delimiter, columns=columns),
             seed=seed,
+            keep_unseen=self.keep_unseen,
         )
         for note in data.notes:
             typer.echo(f"Note: {note}", err=True)

@@ -13,6 +13,7 @@ from knowledge_sheaves.cli.data import (
     Data,
     DataOptions,
     Delimiter,
+    KeepUnseen,
     Labels,
     SchemaFile,
     Strict,
@@ -65,6 +66,7 @@ def train(
     delimiter: Delimiter = None,
     columns: Columns = None,
     strict: Strict = False,
+    keep_unseen: KeepUnseen = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a knowledge graph; the best one by validation MRR is saved.
@@ -93,7 +95,7 @@ def train(
     # What can be refused is refused before hours of training.
     check_target(out)
     chosen, training = make_settings(config, options, settings)
-    about = DataOptions(types, schema, labels, delimiter, columns, strict)
+    about = DataOptions(types, schema, labels, delimiter, columns, strict, keep_unseen)
     dataset = about.load(data, training.seed)
     typer.echo(f"{chosen.name}, {chosen.dim} dimensions, on {dataset}", err=True)
     from knowledge_sheaves.cli.progress import Display
