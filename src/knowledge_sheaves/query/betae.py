@@ -12,7 +12,11 @@ from functools import reduce
 from itertools import count, product, repeat
 from typing import Any
 
+import numpy as np
+
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers.betae import STRUCTURES, Structure
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query
 
@@ -115,3 +119,19 @@ def _not(alternatives: list[Pattern]) -> list[Pattern]:
         [Pattern((), (pattern,))] if pattern.edges else list(pattern.without)
         for pattern in alternatives
     )
+
+
+def smaller_and_larger(data: Dataset, split: str) -> tuple[KnowledgeGraph, KnowledgeGraph]:
+    """Return what is known before a split, which gives the easy answers, and with it.
+
+    >>> train = KnowledgeGraph.from_triples([("a", "r", "b")], entities="abc")
+    >>> data = Dataset(train, valid=train.with_triples([("b", "r", "c")]))
+    >>> [graph.num_triples for graph in smaller_and_larger(data, "valid")]
+    [1, 2]
+    """
+    names = list(data.splits)
+    if split not in names[1:]:
+        raise InputError(f"Hard answers come from one of {names[1:]}, not from {split!r}.")
+    triples = [data.splits[name].triples for name in names[: names.index(split) + 1]]
+    smaller, larger = np.concatenate(triples[:-1]), np.concatenate(triples)
+    return data.train.with_triples(smaller), data.train.with_triples(larger)
