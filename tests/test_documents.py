@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-import click
 import pytest
 import typer
 import yaml
@@ -125,7 +124,7 @@ def test_the_constraints_are_those_of_the_code() -> None:
 def test_every_option_and_example_of_a_command_is_on_its_page(name: str) -> None:
     said = section("docs/commands.md", f"sheaves {name}")
     for parameter in COMMANDS[name].params:
-        if isinstance(parameter, click.Option) and parameter.name != "help":
+        if parameter.param_type_name == "option":
             assert f"`{parameter.opts[0]}" in said
     helped = CliRunner().invoke(app, [name, "--help"]).stdout
     examples = re.findall(r"^ +(sheaves .*)$", helped, re.MULTILINE)
