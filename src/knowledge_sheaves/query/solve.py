@@ -14,6 +14,7 @@ from knowledge_sheaves.embedding.probability import EPSILON, probabilities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers, by_shape, top
 from knowledge_sheaves.query.harmonic import Lift, QueryBatch, target_energies
+from knowledge_sheaves.query.joint import COMBINATIONS, Combinations, best_combinations
 from knowledge_sheaves.query.pattern import Pattern, Query
 from knowledge_sheaves.query.symbolic import answers as symbolic_answers
 from knowledge_sheaves.query.typing import typed_parts
@@ -57,6 +58,7 @@ class Wanted:
     only_new: bool = False
 
 
+@torch.no_grad()
 def answer(
     model: SheafEmbedding,
     queries: Query | Sequence[Query],
@@ -83,6 +85,8 @@ def _answer_group(
     model: SheafEmbedding, queries: list[Query], options: Options, wanted: Wanted
 ) -> list[Answers]:
     solver = choose(model, queries[0], options)
+    if len(queries[0].targets) > 1:
+        return [_answer_jointly(model, query, solver, options, wanted) for query in queries]
     energies, chances = scores(model, queries, replace(options, solver=solver))
     known = symbolic_answers(model.graph, queries)
     _exclude(energies, model, wanted, known)
@@ -107,6 +111,37 @@ def _answer_group(
     return results
 
 
+def _answer_jointly(
+    model: SheafEmbedding, query: Query, solver: str, options: Options, wanted: Wanted
+) -> Answers:
+    """Several targets: combinations of entities, by harmonic energy."""
+    pattern = query.patterns[0]
+    if solver != "harmonic" or len(query.patterns) > 1 or pattern.without or pattern.bindings:
+        raise InputError(
+            "Several targets are ranked jointly by the solver harmonic, for conjunctions without "
+            "negation: ask for one target, or for one conjunction."
+        )
+    found: list[Combinations] = []
+    for parts in typed_parts(pattern, model.graph):
+        batch = QueryBatch.of(model, [pattern], [parts], query.targets[-1])
+        found += best_combinations(
+            model, batch, query.targets, wanted.top, options.lift, options.strength
+        )
+    energies = torch.cat([part.energies for part in found])
+    order = energies.argsort()[: wanted.top]
+    ids = torch.cat([part.ids for part in found])[order]
+    facts = {tuple(row) for row in np.asarray(symbolic_answers(model.graph, [query])[0]).tolist()}
+    known = torch.tensor([tuple(row) in facts for row in ids.tolist()], dtype=torch.bool)
+    exact = all(part.exact for part in found)
+    note = (
+        "No combination was missed: all others have more energy."
+        if exact
+        else f"Candidates were cut to the best of each target, {COMBINATIONS:,} combinations."
+    )
+    notes = (*model.config.notes, note)
+    return Answers(query, model.graph, solver, ids, energies[order], None, known, notes)
+
+
 def choose(model: SheafEmbedding, query: Query, options: Options) -> str:
     """The solver that `auto` stands for: chaining, unless there is more than one target."""
     if options.solver != "auto":
@@ -123,7 +158,7 @@ def scores(
     probabilities of several branches were combined.
     """
     if len(queries[0].targets) > 1:
-        raise InputError("Several targets at once are not ranked yet: ask for one of them.")
+        raise InputError("Several targets have no single list of scores: use answer.")
     if options.solver == "chaining":
         from knowledge_sheaves.query.chaining import chaining
 

@@ -1,0 +1,133 @@
+"""Several targets at once: the best combinations of entities for all of them.
+
+Each target's candidates are proposed by the energy that is left when the other targets may be
+anywhere. That is a lower bound of every combination with the candidate, so the cut is exact as
+soon as the answers shown lie below the bounds of all candidates left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.query.answers import top
+from knowledge_sheaves.query.harmonic import Lift, NotDefinite, QueryBatch, reduce, type_prior
+from knowledge_sheaves.sheaf import QuadraticForm
+
+COMBINATIONS = 1_000_000
+"""How many combinations are looked at for one query."""
+
+
+class Combinations(NamedTuple):
+    """The best combinations of a query: ids (answers, targets), energies, and if none is missed."""
+
+    ids: Tensor
+    energies: Tensor
+    exact: bool
+
+
+def best_combinations(
+    model: SheafEmbedding,
+    batch: QueryBatch,
+    targets: tuple[str, ...],
+    count: int,
+    lift: Lift = "free",
+    strength: float = 0.0,
+) -> list[Combinations]:
+    """For every query of a batch, the combinations of entities with the least energy."""
+    if model.config.lifted:
+        lift, strength = "sphere", strength or 1.0
+    form = _definite(model, batch, targets, lift, strength)
+    vertices = [batch.vertex(target) for target in targets]
+    kept = max(1, int(COMBINATIONS ** (1 / len(targets))))
+    bounds = [_bounds(model, batch, form, vertex, strength) for vertex in vertices]
+    return [
+        _combine(model, batch, form, vertices, [b[row] for b in bounds], kept, count, row)
+        for row in range(len(batch))
+    ]
+
+
+def _definite(
+    model: SheafEmbedding,
+    batch: QueryBatch,
+    targets: tuple[str, ...],
+    lift: Lift,
+    strength: float,
+) -> QuadraticForm:
+    unknown = [batch.vertex(v) for v in batch.variables if v not in targets]
+    while True:
+        priors = {v: type_prior(model, batch.types[v], strength) for v in unknown if strength}
+        try:
+            return reduce(model, batch, targets, lift, priors)
+        except NotDefinite:
+            strength *= 2
+
+
+def _bounds(
+    model: SheafEmbedding, batch: QueryBatch, form: QuadraticForm, vertex: int, strength: float
+) -> Tensor:
+    """The energy of every candidate of a target when the other targets may be anywhere."""
+    others = [v for v in form.vertices if v != vertex]
+    if model.config.lifted:  # bilinear terms have no minimum of their own: a prior holds them
+        priors = {v: type_prior(model, batch.types[v], 4 * strength) for v in others}
+        form = form.add_priors(priors)
+    relaxed = form.eliminate(others)
+    return relaxed.evaluate(model.pool(batch.types[vertex], "tail").candidates)
+
+
+def _combine(
+    model: SheafEmbedding,
+    batch: QueryBatch,
+    form: QuadraticForm,
+    vertices: list[int],
+    bounds: list[Tensor],
+    kept: int,
+    count: int,
+    row: int,
+) -> Combinations:
+    chosen = [top(bound, kept)[1] for bound in bounds]
+    points = [
+        model.entities.of_type(batch.types[v])[ids] for v, ids in zip(vertices, chosen, strict=True)
+    ]
+    total = form.constant.expand(len(batch))[row]
+    grid = [len(ids) for ids in chosen]
+    energies = total.expand(grid).clone()
+    for axis, vertex in enumerate(vertices):
+        if vertex in form.linear:
+            slope = form.linear[vertex].expand(len(batch), -1, -1, -1)[row]
+            energies += _along(2 * torch.einsum("nik,pnik->p", slope, points[axis]), axis, grid)
+    pairs = itertools.combinations_with_replacement(range(len(vertices)), 2)
+    for i, j in pairs:
+        block = form.block(vertices[i], vertices[j])
+        if block is None:
+            continue
+        block = block.expand(len(batch), -1, -1, -1)[row]
+        image = torch.einsum("nij,pnjk->pnik", block, points[j])
+        if i == j:
+            energies += _along((image * points[i]).sum((1, 2, 3)), i, grid)
+        else:
+            cross = 2 * points[i].flatten(1) @ image.flatten(1).T
+            shape = [1] * len(grid)
+            shape[i], shape[j] = grid[i], grid[j]
+            energies += cross.reshape(shape)
+    best = torch.topk(energies.flatten(), min(count, energies.numel()), largest=False)
+    places = torch.unravel_index(best.indices, energies.shape)
+    columns = [
+        model.entities_of_type(batch.types[v])[ids[place]]
+        for v, ids, place in zip(vertices, chosen, places, strict=True)
+    ]
+    exact = not model.config.lifted and all(
+        len(ids) == len(bound) or float(bound.sort().values[len(ids)]) >= float(best.values[-1])
+        for ids, bound in zip(chosen, bounds, strict=True)
+    )
+    return Combinations(torch.stack(columns, 1), best.values, exact)
+
+
+def _along(values: Tensor, axis: int, grid: list[int]) -> Tensor:
+    shape = [1] * len(grid)
+    shape[axis] = grid[axis]
+    return values.reshape(shape)

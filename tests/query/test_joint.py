@@ -1,0 +1,96 @@
+"""Several targets ranked jointly, against all combinations by brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.query import Query, joint
+from knowledge_sheaves.query.harmonic import QueryBatch, reduce
+from knowledge_sheaves.query.pattern import Edge, Pattern
+from knowledge_sheaves.query.solve import Options, Wanted, answer
+
+ENTITIES = 9
+CHAIN = Pattern((Edge(0, 0, "?a"), Edge("?a", 1, "?y"), Edge("?y", 2, "?b")))
+TRIANGLE = Pattern(
+    (Edge(1, 0, "?a"), Edge("?a", 1, "?b"), Edge("?b", 2, "?y"), Edge("?y", 0, "?a"))
+)
+
+
+def make(name: str) -> SheafEmbedding:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, [ENTITIES, 3, ENTITIES], size=(30, 3))
+    schema = Schema.single(["r0", "r1", "r2"])
+    graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, num_entities=ENTITIES)
+    config = model_config(name, dim=4, reciprocal=False, init=0.8)
+    return SheafEmbedding(config, graph, seed=1).double().requires_grad_(False)
+
+
+@pytest.mark.parametrize("pattern", [CHAIN, TRIANGLE])
+@pytest.mark.parametrize("name", ["transe", "rotate", "se", "pairre"])
+def test_combinations_are_the_best_of_all(name: str, pattern: Pattern) -> None:
+    model = make(name)
+    query = Query(("?a", "?b"), (pattern,))
+    (found,) = answer(model, query, Options(), Wanted(top=12))
+    assert found.solver == "harmonic"
+    batch = QueryBatch.of(model, [pattern], [tuple(e.relation for e in pattern.edges)], "?b")
+    form = reduce(model, batch, ("?a", "?b"))
+    a, b = batch.vertex("?a"), batch.vertex("?b")
+    energies = {
+        (i, j): float(
+            form(
+                {
+                    a: model.entities.vector(i)[None, :, None],
+                    b: model.entities.vector(j)[None, :, None],
+                }
+            )
+        )
+        for i, j in itertools.product(range(ENTITIES), repeat=2)
+    }
+    best = sorted(energies.values())[:12]
+    assert found.energies.tolist() == pytest.approx(best, abs=1e-9)
+    for pair, energy in zip(found.ids.tolist(), found.energies.tolist(), strict=True):
+        assert energies[tuple(pair)] == pytest.approx(energy, abs=1e-9)
+    assert "No combination was missed" in found.notes[-1]
+
+
+def test_a_cut_says_whether_it_could_have_missed_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make("rotate")
+    query = Query(("?a", "?b"), (CHAIN,))
+    (whole,) = answer(model, query, Options(), Wanted(top=1))
+    monkeypatch.setattr(joint, "COMBINATIONS", 4)
+    (cut,) = answer(model, query, Options(), Wanted(top=4))
+    assert "cut to the best" in cut.notes[-1]
+    monkeypatch.setattr(joint, "COMBINATIONS", 64)
+    (enough,) = answer(model, query, Options(), Wanted(top=1))
+    assert torch.equal(enough.ids, whole.ids)
+
+
+def test_lifted_models_rank_jointly_too_and_say_that_they_cut() -> None:
+    model = make("complex")
+    (found,) = answer(model, Query(("?a", "?b"), (CHAIN,)), Options(), Wanted(top=5))
+    assert found.ids.shape == (5, 2)
+    assert (found.energies.diff() >= 0).all()
+    assert "cut" in found.notes[-1]
+
+
+def test_known_combinations_are_marked() -> None:
+    model = make("transe")
+    pattern = Pattern((Edge("?a", 0, "?b"),))
+    (found,) = answer(model, Query(("?a", "?b"), (pattern,)), Options(), Wanted(top=100))
+    facts = {(h, t) for h, r, t in model.graph.triples.tolist() if r == 0}
+    marked = {tuple(row) for row, k in zip(found.ids.tolist(), found.known, strict=True) if k}
+    assert marked == facts
+
+
+def test_what_is_not_ranked_jointly_is_refused() -> None:
+    model = make("transe")
+    negated = Pattern(CHAIN.edges, (Pattern((Edge(2, 1, "?b"),)),))
+    with pytest.raises(InputError, match="jointly"):
+        answer(model, Query(("?a", "?b"), (negated,)))
