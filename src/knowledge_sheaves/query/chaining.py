@@ -1,0 +1,150 @@
+"""The solver `chaining`: every unknown of a query is a real entity.
+
+p_e(t | h) = min(1 − ε, n · softmax_t(−V_e(h, t)/τ)) for an edge that points towards the target,
+with n the number of tails that training knows (at least 1); a remembered fact has p = 1. The
+probability of an assignment is the product over its edges; unknowns are maximised; a union is
+1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its maximum.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.probability import EPSILON
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.batches import Batch, batches
+from knowledge_sheaves.query.chaining_plan import template
+from knowledge_sheaves.query.chaining_search import Solver
+from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.rows import Limits, Rows
+
+FACTS = ("remembered", "ignored")
+
+
+class Chaining:
+    """Answers queries with the best ``k`` candidates of each unknown.
+
+    Without ``tau`` the temperature is the one that was fitted when the model was trained.
+    ``time_limit`` is in seconds, for each call; ``memory_limit`` in bytes beyond the model.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
+    >>> query = Query.from_triples(
+    ...     [("Julia", "friends", "?y"), ("?y", "favorite movie", "?x")], "?x", graph)
+    >>> model = SheafEmbedding(model_config("complex", dim=4), graph)
+    >>> best = Chaining(model, tau=1.0).log_probabilities([query]).argmax(1)
+    >>> graph.entities.names(best.tolist())
+    ['Star Wars']
+    """
+
+    def __init__(
+        self,
+        model: SheafEmbedding,
+        *,
+        k: int = 64,
+        facts: str = "remembered",
+        kappa: float = 1.0,
+        tau: float | None = None,
+        epsilon: float = EPSILON,
+        memory_limit: int = 1 << 29,
+        time_limit: float = math.inf,
+    ) -> None:
+        if k < 1:
+            raise InputError(f"Each unknown needs at least one candidate, not k = {k}.")
+        if facts not in FACTS:
+            raise InputError(f"Facts are {' or '.join(FACTS)}, not {facts!r}.")
+        if not kappa >= 0:
+            raise InputError(f"The weight kappa of a negated branch is at least 0, not {kappa}.")
+        self.model, self.k, self.kappa, self.epsilon = model, k, kappa, epsilon
+        self.facts, self.tau = facts, _temperature(model) if tau is None else tau
+        self.memory_limit, self.time_limit = memory_limit, time_limit
+
+    def solver(self) -> Solver:
+        """What one call works with: its time starts now."""
+        limits = Limits(self.memory_limit, time.monotonic() + self.time_limit)
+        rows = Rows(
+            self.model,
+            tau=self.tau,
+            remembered=self.facts == "remembered",
+            limits=limits,
+            epsilon=self.epsilon,
+        )
+        return Solver(rows, self.k, self.kappa)
+
+    @torch.no_grad()
+    def log_probabilities(self, queries: Sequence[Query]) -> Tensor:
+        """log p of every entity as the target, (queries, entities); shapes may be mixed."""
+        solver = self.solver()
+        shape = len(queries), self.model.graph.num_entities
+        out = torch.full(shape, -torch.inf, dtype=solver.rows.dtype)
+        for batch in batches(queries):
+            target = single_target(batch)
+            batch.check(self.model.graph)
+            ids = torch.from_numpy(batch.entities), torch.from_numpy(batch.relations)
+            values = solver.solve(template(batch.shape), target, *ids)
+            for query, row in zip(batch.queries.tolist(), values, strict=True):
+                out[query] = either(out[query], row)
+        return out
+
+
+def chaining(
+    model: SheafEmbedding,
+    queries: Sequence[Query],
+    *,
+    k: int = 64,
+    facts: str = "remembered",
+    kappa: float = 1.0,
+    tau: float | None = None,
+    memory_limit: int = 1 << 29,
+    time_limit: float = math.inf,
+) -> Tensor:
+    """The probability of every entity as the target, (queries, entities).
+
+    See `Chaining`, whose logarithms also rank what is too unlikely for a probability to show.
+    """
+    solver = Chaining(
+        model,
+        k=k,
+        facts=facts,
+        kappa=kappa,
+        tau=tau,
+        memory_limit=memory_limit,
+        time_limit=time_limit,
+    )
+    return solver.log_probabilities(queries).exp()
+
+
+def either(a: Tensor, b: Tensor) -> Tensor:
+    """log(1 − (1 − p)(1 − q)) from log p and log q, exact also where both are tiny.
+
+    >>> either(torch.tensor(0.5).log(), torch.tensor(0.5).log()).exp()
+    tensor(0.7500)
+    """
+    return torch.logaddexp(a, b + torch.log1p(-a.exp()))
+
+
+def single_target(batch: Batch) -> str:
+    """The target as the template of the batch's shape calls it."""
+    if len(batch.targets) > 1:
+        raise InputError(
+            "The solver chaining ranks one target at a time: ask for one of the variables, or use "
+            "the solver harmonic."
+        )
+    return f"?{batch.targets[0]}"
+
+
+def _temperature(model: SheafEmbedding) -> float:
+    if model.info is None or "tau" not in model.info.calibration:
+        raise InputError(
+            "The model has no temperature, so its energies are no probabilities: train it with "
+            "validation data, or give tau."
+        )
+    return model.info.calibration["tau"]

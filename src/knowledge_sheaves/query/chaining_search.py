@@ -1,0 +1,329 @@
+"""One batch of patterns of one shape: candidates for every unknown, and what they imply.
+
+Messages run towards the target, from each unknown through its best candidates: max-product dynamic
+programming, exact on trees up to that cut. With cycles the same messages only propose candidates,
+and tables over them are maximised exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.query.chaining_cycles import exact
+from knowledge_sheaves.query.chaining_plan import (
+    Apart,
+    Arrow,
+    Equal,
+    Factor,
+    Negation,
+    Plan,
+    make_plan,
+)
+from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.rows import Part, Rows, slices
+
+
+@dataclass(frozen=True)
+class Solver:
+    """What all searches share: rows, the cut k, and how hard a negated branch bites."""
+
+    rows: Rows
+    k: int
+    kappa: float
+
+    def solve(
+        self,
+        pattern: Pattern,
+        target: str | None,
+        entities: Tensor,
+        relations: Tensor,
+        prior: Tensor | None = None,
+    ) -> Tensor:
+        """log p of every entity as the target, (batch, entities); one column without a target.
+
+        ``pattern`` has slots for ids. ``prior`` is what is known of the target elsewhere: it helps
+        to propose candidates and does not count otherwise.
+        """
+        plan = make_plan(pattern, target, entities.shape[1])
+        parts = []
+        for part in slices(len(entities), self._queries_at_once(plan)):
+            some = None if prior is None else prior[part]
+            search = Search(self, plan, entities[part], relations[part], some)
+            parts.append(search.result())
+        return torch.cat(parts)
+
+    def _queries_at_once(self, plan: Plan) -> int:
+        """A few vectors over all entities for every variable; with cycles, rows of candidates."""
+        rows = 3 + 2 * len(plan.distance)
+        if not plan.is_forest:
+            rows += self.k * sum(goal == plan.target for _, goal in plan.links)
+        bytes_a_query = rows * self.rows.size * self.rows.dtype.itemsize
+        return max(1, self.rows.limits.memory // (2 * bytes_a_query))
+
+    def deny(self, log_p: Tensor) -> Tensor:
+        """log(1 − min(1, κp))."""
+        return torch.log1p(-(self.kappa * log_p.exp()).clamp(max=1.0))
+
+
+class Search:
+    """Beliefs about the variables of a batch.
+
+    ``own`` is what a variable's own factors say of every entity (batch, entities), ``arrived`` the
+    messages from variables farther out, ``candidates`` the ids (batch, k) of each unknown;
+    ``constant`` (batch) is from factors without variables, ``elsewhere`` from unknowns that nothing
+    connects with the target.
+    """
+
+    def __init__(
+        self,
+        solver: Solver,
+        plan: Plan,
+        entities: Tensor,
+        relations: Tensor,
+        prior: Tensor | None = None,
+    ) -> None:
+        self.solver, self.rows, self.plan = solver, solver.rows, plan
+        self.entities, self.relations, self.prior = entities, relations, prior
+        self.batch = torch.arange(len(entities))
+        self.own: dict[str, Tensor] = {}
+        self.arrived: dict[str, Tensor] = {}
+        self.candidates: dict[str, Tensor] = {}
+        self.informed: set[str] = set()
+        self.constant = torch.zeros(len(entities), dtype=self.rows.dtype)
+        for factor in plan.scalars:
+            self.constant = self.constant + self._constant(factor)
+        self.elsewhere = torch.zeros_like(self.constant)
+        for variable, factors in plan.unary.items():
+            for factor in factors:
+                if not isinstance(factor, Negation):
+                    self._say(variable, self._known(factor))
+                    if not isinstance(factor, Apart):
+                        self.informed.add(variable)
+        self._propose()
+
+    def result(self) -> Tensor:
+        """log p of every entity as the target."""
+        target = self.plan.target
+        if not self.plan.is_forest:
+            return exact(self)
+        if target is None:
+            return (self.constant + self.elsewhere).unsqueeze(1)
+        return self._belief(target) + (self.constant + self.elsewhere).unsqueeze(1)
+
+    # Values of single factors.
+
+    def values(self, factor: Factor, queries: Tensor, given: Tensor) -> Tensor:
+        """log-values (n, entities) of a factor at its goal; ``given`` (n, …) are its sources."""
+        if isinstance(factor, Arrow):
+            return self.rows.log_p(
+                given[:, 0], self.relations[queries, factor.relation], factor.inverse
+            )
+        if isinstance(factor, Negation):
+            entities = torch.cat([self.entities[queries], given], 1)
+            inner = self.solver.solve(
+                factor.pattern, factor.goal, entities, self.relations[queries]
+            )
+            return self.solver.deny(inner)
+        values = torch.zeros(len(given), self.rows.size, dtype=self.rows.dtype)
+        if isinstance(factor, Apart):
+            return values.scatter_(1, given, -torch.inf)
+        return values.fill_(-torch.inf).scatter_(1, given, 0.0)
+
+    def _known(self, factor: Arrow | Apart | Equal) -> Tensor:
+        """The values of a factor whose source is a known entity, over all of its goal."""
+        goal, source = factor.goal, factor.source
+        if isinstance(source, str):  # only of terms that must differ is the order no one's choice
+            goal, source = source, goal
+        assert isinstance(goal, str)
+        assert isinstance(source, int)
+        given = self.entities[:, source].unsqueeze(1)
+        parts = [
+            self.values(factor, self.batch[part], given[part])
+            for part in slices(len(given), self.rows.at_once)
+        ]
+        return torch.cat(parts)
+
+    def _constant(self, factor: Factor) -> Tensor:
+        """The values (batch) of a factor that joins no variables."""
+        if isinstance(factor, Negation):
+            inner = self.solver.solve(factor.pattern, None, self.entities, self.relations)
+            return self.solver.deny(inner.squeeze(1))
+        assert isinstance(factor.source, int)
+        assert isinstance(factor.goal, int)
+        source, goal = self.entities[:, factor.source], self.entities[:, factor.goal]
+        parts = []
+        for part in slices(len(source), self.rows.at_once):
+            values = self.values(factor, self.batch[part], source[part].unsqueeze(1))
+            parts.append(values.gather(1, goal[part].unsqueeze(1)).squeeze(1))
+        return torch.cat(parts)
+
+    # Beliefs.
+
+    def _say(self, variable: str, values: Tensor) -> None:
+        self.own[variable] = self.own[variable] + values if variable in self.own else values
+
+    def _belief(self, variable: str) -> Tensor:
+        own, arrived = self.own.get(variable), self.arrived.get(variable)
+        if own is None and arrived is None:
+            return torch.zeros(len(self.entities), self.rows.size, dtype=self.rows.dtype)
+        if own is None or arrived is None:
+            return own if arrived is None else arrived  # type: ignore[return-value]
+        return own + arrived
+
+    def _evidence(self, variable: str, asking: frozenset[str] = frozenset()) -> Tensor | None:
+        """What is known of a variable so far, from nearer the target where nothing else is."""
+        if variable in self.informed:
+            return self._belief(variable)
+        return self._hint(variable, asking)
+
+    def _hint(self, variable: str, asking: frozenset[str] = frozenset()) -> Tensor | None:
+        """What is known nearer to the target, carried backwards over the links to a variable."""
+        if variable == self.plan.target:
+            return self.prior
+        total: Tensor | None = None
+        for goal, factors in self.plan.out(variable):
+            arrows = [factor.reversed() for factor in factors if isinstance(factor, Arrow)]
+            # Variables equally far from the target may point at each other in a ring.
+            if not arrows or goal in asking:
+                continue
+            evidence = self._evidence(goal, asking | {variable})
+            if evidence is None:
+                continue
+            weights, ids = evidence.topk(min(self.solver.k, self.rows.size))
+            message = self._message(list(arrows), ids, weights)
+            total = message if total is None else total + message
+        return total
+
+    def _propose(self) -> None:
+        """Choose candidates of all unknowns, and let each send its messages."""
+        waiting = sorted(self.plan.unknowns, key=self.plan.distance.__getitem__, reverse=True)
+        while waiting:
+            ready = [v for v in waiting if not set(self.plan.sources(v)) & set(waiting)]
+            # The others may learn from those that know something.
+            variable = next((v for v in ready if v in self.informed), ready[0])
+            waiting.remove(variable)
+            self._close(variable)
+            ids = self.candidates[variable] = self._choose(variable)
+            weights = self._belief(variable).gather(1, ids)
+            links = list(self.plan.out(variable))
+            if not links:
+                self.elsewhere = self.elsewhere + weights.amax(1)
+            for goal, factors in links:
+                message = self._message(factors, ids, weights)
+                if goal in self.arrived:
+                    message = self.arrived[goal] + message
+                self.arrived[goal] = message
+                self.informed.add(goal)
+        if self.plan.target is not None:
+            self._close(self.plan.target)
+
+    def _close(self, variable: str) -> None:
+        """Take in the factors that are evaluated best when much is known: loops and negations."""
+        for arrow in self.plan.loops.get(variable, []):
+            self._say(variable, self._loop(variable, arrow))
+            self.informed.add(variable)
+        for factor in self.plan.unary.get(variable, []):
+            if isinstance(factor, Negation):
+                inner = self.solver.solve(
+                    factor.pattern,
+                    factor.goal,
+                    self.entities,
+                    self.relations,
+                    self._evidence(variable),
+                )
+                self._say(variable, self.solver.deny(inner))
+
+    def _loop(self, variable: str, arrow: Arrow) -> Tensor:
+        """log p_e(h | h) of the best candidates so far, or of all entities where none are."""
+        evidence = self._evidence(variable)
+        if evidence is None:
+            ids = torch.arange(self.rows.size).expand(len(self.entities), -1)
+        else:
+            ids = evidence.topk(min(self.solver.k, self.rows.size)).indices
+        values = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
+        for part in self.parts([arrow], ids):
+            mine = ids[part.queries, part.candidates]
+            found = part.logits[part.index, mine] + part.offsets[part.index]
+            values[part.queries] = values[part.queries].scatter(1, mine, found)
+        return values
+
+    def _choose(self, variable: str) -> Tensor:
+        """The candidates of an unknown: half by what is known before it, half by both sides."""
+        k = min(self.solver.k, self.rows.size)
+        belief, hint = self._belief(variable), self._hint(variable)
+        if hint is None and variable not in self.informed:
+            hint = self._activity(variable)
+        if hint is None or k == self.rows.size:
+            return belief.topk(k).indices
+        if variable not in self.informed:
+            return (belief + hint).topk(k).indices
+        first = belief.topk(k - k // 2).indices
+        both = (belief + hint).scatter(1, first, -torch.inf)
+        return torch.cat([first, both.topk(k // 2).indices], 1)
+
+    def _activity(self, variable: str) -> Tensor | None:
+        """Where nothing is known on any side: who has facts of the relations that are asked for."""
+        total: Tensor | None = None
+        for _, factors in self.plan.out(variable):
+            for factor in factors:
+                if isinstance(factor, Arrow):
+                    relations = self.relations[:, factor.relation]
+                    counts = self.rows.activity(relations, factor.inverse).log1p()
+                    total = counts if total is None else total + counts
+        return total
+
+    # Links.
+
+    def _message(self, factors: list[Factor], ids: Tensor, weights: Tensor) -> Tensor:
+        """max over candidates of weight + log-value, (batch, entities)."""
+        out = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
+        for part in self.parts(factors, ids):
+            best = part.best(weights[part.queries, part.candidates])
+            out[part.queries] = torch.maximum(out[part.queries], best)
+        return out
+
+    def parts(self, factors: list[Factor], ids: Tensor) -> Iterator[Part]:
+        """Rows of a link from candidates ids (batch, k), a part that fits in memory at a time.
+
+        Queries that ask for the same entity and relations share a row.
+        """
+        queries, candidates = ids.shape
+        at_once = max(1, self.rows.at_once // len(factors))
+        for some in slices(queries, at_once // candidates):
+            for few in slices(candidates, at_once):
+                given = ids[some, few]
+                index, queries_of, sources = self._distinct(factors, self.batch[some], given)
+                yield Part(some, few, *self._sum(factors, queries_of, sources), index)
+
+    def _distinct(
+        self, factors: list[Factor], queries: Tensor, ids: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Which row each (query, candidate) needs, and the query and source of each row."""
+        of = queries.unsqueeze(1).expand_as(ids).flatten()
+        columns = [ids.flatten()]
+        columns += [self.relations[of, f.relation] for f in factors if isinstance(f, Arrow)]
+        if any(isinstance(factor, Negation) for factor in factors):
+            columns.append(of)
+        keys, index = torch.stack(columns, 1).unique(dim=0, return_inverse=True)
+        if len(keys) == len(of):  # no row is shared, so their order may be that of the candidates
+            return torch.arange(len(of)).reshape(ids.shape), of, ids.reshape(-1, 1)
+        example = torch.empty(len(keys), dtype=torch.long)
+        example[index] = torch.arange(len(of))
+        return index.reshape(ids.shape), of[example], ids.reshape(-1, 1)[example]
+
+    def _sum(
+        self, factors: list[Factor], queries: Tensor, sources: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Logits and offsets of a link's rows."""
+        first = factors[0]
+        if len(factors) == 1 and isinstance(first, Arrow):
+            relations = self.relations[queries, first.relation]
+            return self.rows.score(sources[:, 0], relations, first.inverse)
+        total = self.values(first, queries, sources)
+        for factor in factors[1:]:
+            total += self.values(factor, queries, sources)
+        return total, total.new_zeros(len(total))

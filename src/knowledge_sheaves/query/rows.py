@@ -1,0 +1,233 @@
+"""Rows of calibrated probabilities: of all entities, as the other end of an edge at a known one.
+
+A row is kept as logits −V/τ and one number to add to them, so that the largest tensors of a query
+are read as few times as possible. Everything is a logarithm: products of small probabilities would
+be zero long before their order stopped to matter.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.maps import End
+from knowledge_sheaves.embedding.probability import EPSILON
+from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
+
+# As many numbers as stay in a core's cache between one pass over them and the next.
+CACHED_NUMBERS = 1 << 18
+# A matrix product gains nothing from more rows than this at once.
+MOST_ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows (rows, entities) for some queries and some of their candidates.
+
+    log p = ``logits`` + ``offsets``; ``index`` (queries, candidates) says which row is whose.
+    """
+
+    queries: slice
+    candidates: slice
+    logits: Tensor
+    offsets: Tensor
+    index: Tensor
+
+    def best(self, weights: Tensor) -> Tensor:
+        """max over candidates of weight + log p, for every query and entity."""
+        weights = weights + self.offsets[self.index]
+        queries, candidates = self.index.shape
+        size = self.logits.shape[1]
+        together = max(1, CACHED_NUMBERS // size)
+        out = self.logits.new_empty(queries, size)
+        if together >= candidates:
+            for group in slices(queries, together // candidates):
+                rows = self.logits[self.index[group]]
+                out[group] = rows.add_(weights[group].unsqueeze(-1)).amax(1)
+            return out
+        for query in range(queries):
+            found = None
+            for group in slices(candidates, together):
+                rows = self.logits[self.index[query, group]]
+                best = rows.add_(weights[query, group].unsqueeze(-1)).amax(0)
+                found = best if found is None else torch.maximum(found, best, out=found)
+            assert found is not None
+            out[query] = found
+        return out
+
+    def at(self, entities: Tensor) -> Tensor:
+        """log p of some entities (queries, n) of every query: (queries, candidates, n)."""
+        rows = self.index.unsqueeze(-1)
+        return self.logits[rows, entities.unsqueeze(1)] + self.offsets[rows]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many bytes a solver may use beyond the model, and until when it may run."""
+
+    memory: int
+    deadline: float = math.inf
+
+    def check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise SheafError(
+                "The query took longer than its time limit: raise the limit, or keep fewer "
+                "candidates of each unknown."
+            )
+
+
+class Rows:
+    """The log-probabilities log p_e(· | h) of a model, with the facts it remembers."""
+
+    def __init__(
+        self,
+        model: SheafEmbedding,
+        *,
+        tau: float,
+        remembered: bool,
+        limits: Limits,
+        epsilon: float = EPSILON,
+    ) -> None:
+        if not tau > 0:
+            raise InputError(f"A temperature is a positive number, not {tau!r}.")
+        self.model, self.tau, self.remembered, self.limits = model, tau, remembered, limits
+        self.highest = math.log1p(-epsilon)
+        self.size = model.graph.num_entities
+        self.dtype = next(model.entities.parameters()).dtype
+        self.facts, self._edges = facts_by_name(model.graph), _edges_by_type(model.graph.schema)
+        self._types = torch.from_numpy(model.graph.entity_types.astype(np.int64))
+
+    @property
+    def at_once(self) -> int:
+        """How many rows fit into the memory limit, with what is computed from them."""
+        bytes_a_row = 3 * self.size * self.dtype.itemsize
+        return max(1, min(MOST_ROWS, self.limits.memory // (2 * bytes_a_row)))
+
+    def score(self, entities: Tensor, relations: Tensor, inverse: bool) -> tuple[Tensor, Tensor]:
+        """Logits (rows, entities) and offsets (rows): log p is their sum.
+
+        ``relations`` are places among the relation names; ``inverse`` asks for heads.
+        """
+        self.limits.check_time()
+        logits = self._logits(entities, relations, inverse)
+        counts, answers = self._known(entities, relations, inverse)
+        offsets = torch.empty(len(logits), dtype=logits.dtype)
+        for group in slices(len(logits), CACHED_NUMBERS // self.size):
+            part = logits[group]
+            top = part.amax(1, keepdim=True).clamp(min=torch.finfo(part.dtype).min)
+            total = (part - top).exp_().sum(1)
+            offsets[group] = counts[group].log() - total.log() - top.squeeze(1)
+            # A row in which nothing is possible has no softmax; it stays impossible.
+            offsets[group].masked_fill_(total == 0, 0.0)
+            bounds = self.highest - offsets[group]
+            for row in (top.squeeze(1) > bounds).nonzero().squeeze(1).tolist():
+                part[row].clamp_(max=float(bounds[row]))
+        if answers is not None:
+            rows, ids = answers
+            logits[rows, ids] = -offsets[rows]
+        return logits, offsets
+
+    def log_p(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
+        """log p_e(· | h) of all entities, one row per pair."""
+        logits, offsets = self.score(entities, relations, inverse)
+        return logits.add_(offsets.unsqueeze(1))
+
+    def activity(self, relations: Tensor, inverse: bool) -> Tensor:
+        """How many facts of a relation leave each entity, (relations, entities)."""
+        everyone = np.arange(self.size)
+        distinct, place = relations.unique(return_inverse=True)
+        count = self.facts.in_degree if inverse else self.facts.out_degree
+        found = [
+            count(relation, everyone) if inverse else count(everyone, relation)
+            for relation in distinct.tolist()
+        ]
+        return torch.from_numpy(np.stack(found)).to(self.dtype)[place]
+
+    def _logits(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
+        model = self.model
+        edges = self._edges[int(inverse), relations, self._types[entities]]
+        fits = edges >= 0
+        asked = edges.clamp(min=0) + (model.num_relations if self._reciprocal(inverse) else 0)
+        end: End = "head" if inverse and not model.config.reciprocal else "tail"
+        with torch.no_grad():
+            if len(model.graph.schema.types) == 1:
+                query = make_query(model, end, asked, entities)
+                pool = model.pool(0, end)
+                return compare(model, query, pool, scale=-1 / self.tau, relative=True)
+            logits = score_entities(model, end, asked, entities).div_(-self.tau)
+        logits[~fits] = -torch.inf
+        return logits
+
+    def _reciprocal(self, inverse: bool) -> bool:
+        return inverse and self.model.config.reciprocal
+
+    def _known(
+        self, entities: Tensor, relations: Tensor, inverse: bool
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """How many answers training has, and as (row, entity) which, where they are remembered."""
+        asked, by = entities.numpy(), relations.numpy()
+        if not self.remembered:
+            facts = self.facts
+            n = facts.in_degree(by, asked) if inverse else facts.out_degree(asked, by)
+            return torch.from_numpy(np.maximum(n, 1)).to(self.dtype), None
+        many = self.facts.heads_many(by, asked) if inverse else self.facts.tails_many(asked, by)
+        ids, n = many[0], np.diff(many[1])
+        rows = torch.from_numpy(np.repeat(np.arange(len(n)), n))
+        answers = rows, torch.from_numpy(ids.astype(np.int64))
+        return torch.from_numpy(np.maximum(n, 1)).to(self.dtype), answers
+
+
+def slices(length: int, step: int) -> Iterator[slice]:
+    """Cut a range into pieces of at most ``step``.
+
+    >>> list(slices(5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    step = max(1, step)
+    return (slice(start, min(start + step, length)) for start in range(0, length, step))
+
+
+def facts_by_name(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The facts with the parts of a relation taken together; ids of edges are those of names.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+    >>> facts_by_name(graph) is graph  # nothing to take together
+    True
+    """
+    names = list(graph.schema.relation_names)
+    if len(names) == len(graph.schema.relations):
+        return graph
+    heads, edges, tails = graph.triples.T
+    return KnowledgeGraph.from_arrays(
+        *(heads, _name_ids(graph.schema)[edges], tails),
+        schema=Schema.single(names),
+        num_entities=graph.num_entities,
+    )
+
+
+def _name_ids(schema: Schema) -> IntArray:
+    places = {name: place for place, name in enumerate(schema.relation_names)}
+    return np.array([places[relation.name] for relation in schema.relations], np.int64)
+
+
+def _edges_by_type(schema: Schema) -> Tensor:
+    """An edge for (inverse, relation name, type of the known end), -1 where none fits.
+
+    Any part that fits will do: scores cover all parts with the same name and known type.
+    """
+    edges = torch.full((2, len(schema.relation_names), len(schema.types)), -1)
+    names = torch.from_numpy(_name_ids(schema))
+    ends = schema.graph
+    for side, types in enumerate((ends.heads, ends.tails)):
+        kinds = torch.from_numpy(np.asarray(types, dtype=np.int64))
+        edges[side, names, kinds] = torch.arange(len(names))
+    return edges
