@@ -20,6 +20,9 @@ from knowledge_sheaves.graph.arrays import gather_slices, offsets_of
 from knowledge_sheaves.query.batches import Batch, batches
 from knowledge_sheaves.query.pattern import Query, Shape
 
+# Batches beyond this are split: larger ones only cost memory.
+BATCH_ROWS = 1_000_000
+
 Slot: TypeAlias = tuple[str, int]
 SlotEdge: TypeAlias = tuple[int, Slot, Slot]
 
@@ -51,11 +54,29 @@ class SymbolicAnswers:
         """How many answers each query has."""
         return np.diff(self.offsets)
 
+    def minus(self, other: SymbolicAnswers) -> SymbolicAnswers:
+        """Return, query by query, the answers that are not among the other's.
+
+        >>> all_of_them = SymbolicAnswers(np.array([3, 4, 3]), np.array([0, 2, 3]))
+        >>> easy = SymbolicAnswers(np.array([4]), np.array([0, 1, 1]))
+        >>> [part.tolist() for part in all_of_them.minus(easy)]
+        [[3], [3]]
+        """
+        mine, others = self._rows, other._rows
+        width = 1 + max((int(rows.max()) for rows in (mine, others) if rows.size), default=0)
+        left = ~_contains_rows(others, mine, [len(self), *[width] * (mine.shape[1] - 1)])
+        counts = np.bincount(mine[left, 0], minlength=len(self))
+        return SymbolicAnswers(self.ids[left], offsets_of(counts))
+
+    @property
+    def _rows(self) -> IntArray:
+        return np.column_stack((np.repeat(np.arange(len(self)), self.counts), self.ids))
+
 
 def answers(
     graph: KnowledgeGraph, queries: Sequence[Query], *, max_rows: int = 10_000_000
 ) -> SymbolicAnswers:
-    """Answer queries by what the graph knows; ``max_rows`` bounds the rows of any one join.
+    """Answer queries by what the graph knows; a join of one query has at most ``max_rows`` rows.
 
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
@@ -141,12 +162,13 @@ class _Join:
     def __init__(self, graph: KnowledgeGraph, batch: Batch, max_rows: int) -> None:
         self.graph = graph
         self.batch = batch
-        self.max_rows = max_rows
+        self.max_rows = self.limit = max_rows
         self.scope = _Scope.of(batch.shape, iter(range(batch.relations.shape[1])))
         self.parts = _RelationParts(graph)
 
     def rows(self, members: IntArray) -> list[IntArray]:
         """Return rows of query and targets; too many at once are halved, one is an error."""
+        self.limit = self.max_rows if len(members) == 1 else min(self.max_rows, BATCH_ROWS)
         try:
             found = self.solve(self.scope, _Bindings(members, {}), frozenset(self.batch.targets))
         except _TooManyRows:
@@ -239,7 +261,7 @@ class _Join:
         """Follow the edge that leads to the fewest rows, and take it off the list."""
         steps = [_Step(self, bound, edge) for edge in edges]
         best = min(steps, key=lambda step: (step.open_ends, step.size))
-        if best.size > self.max_rows:
+        if best.size > self.limit:
             raise _TooManyRows
         edges.remove(best.edge)
         return best.follow()
