@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from graph_cases import knowledge_graphs
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.symbolic import answers
+from knowledge_sheaves.query.symbolic import _keys, answers, with_whole_relations
 
 Assignment = dict[str, int]
 
@@ -189,3 +190,24 @@ def test_no_queries_and_places_beyond_the_end(friends: KnowledgeGraph) -> None:
     assert found.counts.tolist() == [2]
     with pytest.raises(IndexError):
         found[1]
+
+
+@given(seed=st.integers(0, 2**32 - 1), bits=st.integers(1, 40))
+def test_keys_are_ordered_as_rows_are_however_many_bits_they_need(seed: int, bits: int) -> None:
+    rng = np.random.default_rng(seed)
+    few = rng.integers(0, 2**bits, size=(3, 4))
+    rows = np.stack([rng.choice(values, size=30) for values in few], axis=1)
+    keys = _keys(list(rows.T), [2**bits] * 3)
+    by_key = rows[np.argsort(keys, kind="stable")].tolist()
+    assert by_key == sorted(rows.tolist())
+    assert len(np.unique(keys)) == len({tuple(row) for row in rows.tolist()})
+
+
+def test_a_graph_is_merged_once() -> None:
+    graph = KnowledgeGraph.from_triples(
+        [("a", "r", "b"), ("b", "r", "b")], types={"a": "one", "b": "two"}
+    )
+    merged = with_whole_relations(graph)
+    assert merged.triples.tolist() == [[0, 0, 1], [1, 0, 1]]
+    assert with_whole_relations(graph) is merged
+    assert with_whole_relations(merged) is merged

@@ -19,7 +19,7 @@ from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
 from knowledge_sheaves.query.betae import template
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.symbolic import SymbolicAnswers, answers
+from knowledge_sheaves.query.symbolic import SymbolicAnswers, answers, with_whole_relations
 
 # A shape that no draw in so many fits is one that the graph hardly has.
 TRIES_PER_QUERY, LEAST_TRIES = 1_000, 20_000
@@ -97,11 +97,9 @@ class _Facts:
     """Triples by the names of relations, arranged so that a random one with given ends is found."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        place = {name: place for place, name in enumerate(graph.schema.relation_names)}
-        names = np.array([place[r.name] for r in graph.schema.relations], np.int64)
-        heads, edges, tails = graph.triples.T.astype(np.int64)
-        relations = names[edges]
-        self.num_relations, self.num_entities = len(place), graph.num_entities
+        whole = with_whole_relations(graph)
+        heads, relations, tails = whole.triples.T.astype(np.int64)
+        self.num_relations, self.num_entities = whole.num_relations, whole.num_entities
         self.entities = np.unique(np.concatenate((heads, tails)))
         self.outgoing = self._index(heads, relations, tails)
         self.incoming = self._index(tails, relations, heads)

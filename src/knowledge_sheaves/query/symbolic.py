@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
+from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.arrays import gather_slices, offsets_of
 from knowledge_sheaves.query.batches import Batch, batches
 from knowledge_sheaves.query.pattern import Query, Shape
@@ -92,9 +93,10 @@ def answers(
         )
     width = widths.pop() if widths else 1
     found: list[IntArray] = [np.zeros((0, 1 + width), np.int64)]
+    known = _Known(graph)
     for batch in batches(queries):
-        batch.check(graph)
-        found += _Join(graph, batch, max_rows).rows(np.arange(len(batch.queries)))
+        batch.check(known.graph)
+        found += _Join(known, batch, max_rows).rows(np.arange(len(batch.queries)))
     rows = _distinct_rows(np.concatenate(found), len(queries), graph.num_entities)
     offsets = offsets_of(np.bincount(rows[:, 0], minlength=len(queries)))
     return SymbolicAnswers(rows[:, 1] if width == 1 else rows[:, 1:], offsets)
@@ -159,12 +161,12 @@ def _variables(slots: Iterable[Slot]) -> frozenset[int]:
 class _Join:
     """The answers of one batch."""
 
-    def __init__(self, graph: KnowledgeGraph, batch: Batch, max_rows: int) -> None:
-        self.graph = graph
+    def __init__(self, known: _Known, batch: Batch, max_rows: int) -> None:
+        self.known = known
+        self.graph = known.graph
         self.batch = batch
         self.max_rows = self.limit = max_rows
         self.scope = _Scope.of(batch.shape, iter(range(batch.relations.shape[1])))
-        self.parts = _RelationParts(graph)
 
     def rows(self, members: IntArray) -> list[IntArray]:
         """Return rows of query and targets; too many at once are halved, one is an error."""
@@ -251,11 +253,8 @@ class _Join:
     def _holds(self, bound: _Bindings, edge: SlotEdge) -> BoolArray:
         relation, *ends = edge
         heads, tails = (self._values(bound, end) for end in ends)
-        rows, edges = self.parts.of(self.batch.relations[bound.members, relation], heads, tails)
-        holds = np.zeros(len(bound), np.bool_)
-        known = self.graph.contains(np.stack((heads[rows], edges, tails[rows]), axis=1))
-        holds[rows[known]] = True
-        return holds
+        relations = self.batch.relations[bound.members, relation]
+        return self.graph.contains(np.stack((heads, relations, tails), axis=1))
 
     def _extend(self, bound: _Bindings, edges: list[SlotEdge]) -> _Bindings:
         """Follow the edge that leads to the fewest rows, and take it off the list."""
@@ -282,87 +281,90 @@ class _Step:
     """What following an edge from bound rows would give; counted first, so it can be refused."""
 
     def __init__(self, join: _Join, bound: _Bindings, edge: SlotEdge) -> None:
-        self.graph, self.parts, self.bound, self.edge = join.graph, join.parts, bound, edge
+        self.known, self.bound, self.edge = join.known, bound, edge
         relation, self.head, self.tail = edge
         self.open_ends = len(_variables(edge[1:]) - bound.columns.keys())
-        heads, tails = (
+        self.heads, self.tails = (
             None if slot[0] == "v" and slot[1] not in bound.columns else join._values(bound, slot)
             for slot in (self.head, self.tail)
         )
-        self.rows, self.relations = self.parts.of(
-            join.batch.relations[bound.members, relation], heads, tails
-        )
-        self.heads = None if heads is None else heads[self.rows]
-        self.tails = None if tails is None else tails[self.rows]
+        self.relations = join.batch.relations[bound.members, relation]
 
     @cached_property
     def size(self) -> int:
         """How many rows there would be."""
+        graph = self.known.graph
         if self.heads is not None:
-            return int(self.graph.out_degree(self.heads, self.relations).sum())
+            return int(graph.out_degree(self.heads, self.relations).sum())
         if self.tails is not None:
-            return int(self.graph.in_degree(self.relations, self.tails).sum())
-        return int(self.parts.sizes[self.relations].sum())
+            return int(graph.in_degree(self.relations, self.tails).sum())
+        return int(self.known.counts[self.relations].sum())
 
     def follow(self) -> _Bindings:
         """Return the extended rows."""
+        graph = self.known.graph
         if self.heads is not None:
-            return self._bind(self.tail, *self.graph.tails_many(self.heads, self.relations))
+            return self._bind(self.tail, *graph.tails_many(self.heads, self.relations))
         if self.tails is not None:
-            return self._bind(self.head, *self.graph.heads_many(self.relations, self.tails))
-        places, offsets = self.parts.triples_many(self.relations)
-        heads, _, tails = self.graph.triples[places].T
+            return self._bind(self.head, *graph.heads_many(self.relations, self.tails))
+        places, offsets = self.known.triples_of(self.relations)
+        heads, _, tails = graph.triples[places].T
         if self.head != self.tail:
             return self._bind(self.head, heads, offsets).bind(self.tail[1], tails)
         return self._bind(self.head, heads, offsets).take(heads == tails)
 
     def _bind(self, slot: Slot, ids: IntArray, offsets: IntArray) -> _Bindings:
-        rows = np.repeat(self.rows, np.diff(offsets))
+        rows = np.repeat(np.arange(len(self.bound)), np.diff(offsets))
         return self.bound.take(rows).bind(slot[1], ids)
 
 
-class _RelationParts:
-    """The edges of the schema behind the names of relations, and the triples of each edge."""
+class _Known:
+    """A graph with whole relations, and where the triples of each relation are."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        self.graph = graph
-        self.split = len(graph.schema.relation_names) < graph.num_relations
+        self.graph = with_whole_relations(graph)
 
     @cached_property
-    def _edges(self) -> tuple[IntArray, IntArray]:
-        schema = self.graph.schema
-        edges = [schema.edges(name) for name in schema.relation_names]
-        return np.concatenate(edges), offsets_of(np.array([len(part) for part in edges]))
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """How many triples each edge of the schema has."""
+    def counts(self) -> IntArray:
+        """How many triples each relation has."""
         return np.bincount(self.graph.triples[:, 1], minlength=self.graph.num_relations)
 
     @cached_property
-    def _by_edge(self) -> tuple[IntArray, IntArray]:
-        return np.argsort(self.graph.triples[:, 1], kind="stable"), offsets_of(self.sizes)
+    def _order(self) -> IntArray:
+        return np.argsort(self.graph.triples[:, 1], kind="stable")
 
-    def triples_many(self, edges: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the places of the triples of many edges, and the offsets of each."""
-        order, offsets = self._by_edge
-        return gather_slices(order, offsets[edges], offsets[edges + 1])
+    def triples_of(self, relations: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the places of the triples of many relations, and the offsets of each."""
+        offsets = offsets_of(self.counts)
+        return gather_slices(self._order, offsets[relations], offsets[relations + 1])
 
-    def of(
-        self, relations: IntArray, heads: IntArray | None, tails: IntArray | None
-    ) -> tuple[IntArray, IntArray]:
-        """Return rows and edges: each relation's parts that the types of its ends allow."""
-        if not self.split:
-            return np.arange(len(relations)), relations
-        all_edges, starts = self._edges
-        edges, offsets = gather_slices(all_edges, starts[relations], starts[relations + 1])
-        rows = np.repeat(np.arange(len(relations)), np.diff(offsets))
-        fits = np.ones(len(rows), np.bool_)
-        schema, types = self.graph.schema.graph, self.graph.entity_types
-        for ends, kinds in ((heads, schema.heads), (tails, schema.tails)):
-            if ends is not None:
-                fits &= types[ends[rows]] == kinds[edges]
-        return rows[fits], edges[fits]
+
+# Merging costs a sort of all triples, and a graph is asked again and again.
+_whole: WeakKeyDictionary[KnowledgeGraph, KnowledgeGraph] = WeakKeyDictionary()
+
+
+def with_whole_relations(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return the same triples with relations as users name them, not split by types.
+
+    >>> types = {"Julia": "Person", "Sachin": "Person", "Fargo": "Film"}
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Julia", "likes", "Sachin"), ("Julia", "likes", "Fargo")], types=types)
+    >>> graph.num_relations, with_whole_relations(graph).num_relations
+    (2, 1)
+    """
+    names = graph.schema.relation_names
+    if len(names) == graph.num_relations:
+        return graph
+    if graph not in _whole:
+        place = {name: place for place, name in enumerate(names)}
+        relations = np.array([place[relation.name] for relation in graph.schema.relations])
+        heads, edges, tails = graph.triples.T
+        _whole[graph] = KnowledgeGraph.from_arrays(
+            *(heads, relations[edges], tails),
+            schema=Schema.single(names),
+            num_entities=graph.num_entities,
+        )
+    return _whole[graph]
 
 
 def _keys(columns: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
