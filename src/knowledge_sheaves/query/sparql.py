@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from rdflib import BNode, URIRef, Variable
+from rdflib import RDF, BNode, URIRef, Variable
 from rdflib.paths import AlternativePath, InvPath, SequencePath
 from rdflib.plugins.sparql.parserutils import CompValue
 
@@ -84,6 +84,12 @@ def _query(
 ) -> Query | None:
     if not patterns:
         return None
+    for target in targets:
+        if len({target in pattern.variables for pattern in patterns}) > 1:
+            raise InputError(
+                f"{target} has a value in some alternatives of the query only; select variables "
+                "that occur in the triples of all of them."
+            )
     return Query(targets, tuple(dict.fromkeys(fitting(patterns, graph))))
 
 
@@ -166,6 +172,8 @@ class _Reader:
     def _path(self, head: Any, path: Any, tail: Any) -> list[Pattern]:
         if isinstance(path, Variable):
             raise InputError(unsupported(f"The variable ?{path} in the place of a relation"))
+        if path == RDF.type:  # what stands behind it is a type, and would be an unknown entity
+            relation_id(path, self.graph)
         return self._edges(self._term(head), path, self._term(tail))
 
     def _edges(self, head: Term, path: Any, tail: Term) -> list[Pattern]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from knowledge_sheaves.errors import InputError
@@ -81,18 +81,34 @@ def substitute(pattern: Pattern, terms: Mapping[str, Term]) -> Pattern | None:
     )
 
 
-def settle(pattern: Pattern, keep: Iterable[str]) -> Pattern | None:
+def settle(pattern: Pattern, keep: Collection[str]) -> Pattern | None:
     """Put entities in the place of the bound variables that need not be kept.
 
-    None where the bindings contradict the rest.
+    None where the bindings contradict the rest. An entity connects nothing, so where the pattern
+    would fall apart its variables stay, and stay bound.
 
     >>> settle(Pattern((Edge("?x", 0, "?y"),), bindings=(("?y", 3),)), ["?x"]).edges
     (Edge(head='?x', relation=0, tail=3),)
     """
     if substitute(pattern, dict(pattern.bindings)) is None:
         return None
-    kept = frozenset(keep)
-    return substitute(pattern, {name: e for name, e in pattern.bindings if name not in kept})
+
+    def with_entities(kept: Iterable[str]) -> Pattern | None:
+        return substitute(pattern, {n: e for n, e in pattern.bindings if n not in frozenset(kept)})
+
+    settled = with_entities(keep)
+    if settled is None or _connected(settled):
+        return settled
+    return with_entities([*keep, *pattern.variables])
+
+
+def _connected(pattern: Pattern) -> bool:
+    """Tell whether the variables of the edges hang together."""
+    reached = set(pattern.variables[:1])
+    for _ in pattern.variables:
+        reached.update(*(e.terms for e in pattern.edges if not reached.isdisjoint(e.terms)))
+        reached = {term for term in reached if isinstance(term, str)}
+    return reached == set(pattern.variables)
 
 
 def exclude(pattern: Pattern, inner: Pattern, shared: frozenset[str]) -> Pattern | None:
