@@ -10,11 +10,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from knowledge_sheaves import __version__
+from knowledge_sheaves.cli.ask import ask
 from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
 from knowledge_sheaves.cli.info import info
 from knowledge_sheaves.cli.neighbours import neighbours
 from knowledge_sheaves.cli.predict import predict
+from knowledge_sheaves.cli.query import query
 from knowledge_sheaves.cli.schema import schema
 from knowledge_sheaves.cli.train import train
 from knowledge_sheaves.cli.tune import tune
@@ -28,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (train, tune, evaluate, predict, neighbours, info, export, schema):
+for command in (train, tune, evaluate, predict, query, ask, neighbours, info, export, schema):
     app.command()(command)
 
 

@@ -1,0 +1,299 @@
+"""`sheaves query`: answers to questions that no single fact answers, with the reasons for them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import AsJson, print_json, print_table, without_empty
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.query.answers import Answers
+    from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.pattern import Query
+    from knowledge_sheaves.query.solve import Wanted
+    from knowledge_sheaves.query.sparql import ParsedQuery
+
+Solver = Literal["auto", "harmonic", "chaining", "naive"]
+Facts = Literal["remembered", "ignored"]
+
+EXPLAINED = 3
+"""How many answers --explain draws: more would bury the table."""
+AT_ONCE = 256
+
+
+def query(
+    model: Folder,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUERY]",
+            help="SPARQL, or the short form 'Ann knows ?y . ?y likes ?x'; - reads from stdin.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Read the query from a file.")
+    ] = None,
+    jsonl: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='Many queries, one {"id": …, "query": "SELECT …"} a line; so are the answers.',
+        ),
+    ] = None,
+    solver: Annotated[Solver, typer.Option(help="How to find answers.")] = "auto",
+    top: Annotated[
+        int | None, typer.Option(min=1, help="How many to show; 10, or what LIMIT says.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Draw the reasons for the best answers.")
+    ] = False,
+    as_json: AsJson = False,
+    new: Annotated[bool, typer.Option("--new", help="Leave out what the facts answer.")] = False,
+    type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
+    facts: Annotated[
+        Facts, typer.Option(help="Whether chaining may use what is known.")
+    ] = "remembered",
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the reasons for the best answer: SVG, PNG or PDF."),
+    ] = None,
+) -> None:
+    """Answer a query by what is known and what the model predicts, the best answers first.
+
+    The probability of an answer is calibrated on validation facts; the energy is what is left when
+    all unknowns are chosen as well as they can be (for chaining, -log of the probability). --json
+    prints the W3C's SPARQL results format with rank, energy and probability added.
+
+    \b
+    Examples:
+      sheaves query model/ 'SELECT ?x { :virus :causes/:affects ?x }' --top 5
+      sheaves query model/ 'virus causes ?y . ?x treats ?y' --explain
+      sheaves query model/ 'ASK { :virus :causes :neoplastic_process }'
+    """
+    from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.solve import Options
+
+    source = _source(text, file, jsonl)
+    asker = Asker(load_model(model), Options(solver=solver, facts=facts))
+    asker.wanted(1, type=type)  # a wrong type is a wrong option, whatever the query
+    if source is None:
+        assert jsonl is not None
+        _answer_many(asker, jsonl, top, new, type, explain)
+        return
+    asked = asker.read(source)
+    if asked.form == "ask":
+        verdict = asker.decide(asked)
+        print_json(verdict.to_dict()) if as_json else typer.echo(verdict)
+        return
+    result = Result.of(asker, asked, top, new=new, type=type)
+    if as_json:
+        print_json(result.to_json(explain))
+    else:
+        result.show(EXPLAINED if explain else 0)
+    if plot is not None:
+        result.plot(plot)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A SELECT and its answers; None where nothing can be one."""
+
+    asker: Asker
+    asked: ParsedQuery
+    answers: Answers | None
+
+    @classmethod
+    def of(
+        cls,
+        asker: Asker,
+        asked: ParsedQuery,
+        top: int | None,
+        *,
+        new: bool = False,
+        type: str | None = None,
+    ) -> Result:
+        """Answer one query."""
+        if asked.query is None:
+            return cls(asker, asked, None)
+        (answers,) = asker.solve([asked.query], _wanted(asker, asked, top, new, type))
+        return cls(asker, asked, answers)
+
+    def to_json(self, explain: bool) -> dict[str, Any]:
+        """The W3C's format, with the explanations behind it where they are wanted."""
+        from knowledge_sheaves.query.results import select_json
+
+        document = select_json(self.asked.variables, self.answers)
+        if explain and self.answers is not None:
+            reasons = self.asker.explain(self.answers)
+            document["explanations"] = [reason.to_dict() for reason in reasons]
+        return document
+
+    def show(self, explained: int) -> None:
+        """Print a table, and below it the reasons for some answers."""
+        from knowledge_sheaves.query.drawing import draw
+
+        answers = self.answers
+        if answers is None or not len(answers):
+            typer.echo("No answers.")
+            return
+        print_table("", without_empty(list(self._rows(answers))), self._note(answers))
+        for place, reason in enumerate(self.asker.explain(answers, explained)):
+            typer.echo(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
+
+    def plot(self, path: Path) -> None:
+        """Draw the reasons for the best answer."""
+        from knowledge_sheaves.query.drawing import plot
+
+        if self.answers is None or not len(self.answers):
+            typer.echo("There is no answer to draw.", err=True)
+            return
+        plot(self.asker.explain(self.answers, 1)[0], path)
+        typer.echo(f"Wrote {path}", err=True)
+
+    def _rows(self, answers: Answers) -> Iterator[dict[str, Any]]:
+        graph = self.asker.graph
+        labels = graph.labels or {}
+        for place, answer in enumerate(answers):
+            names = dict(zip(answers.query.targets, answer.names, strict=True))
+            ids = dict(zip(answers.query.targets, answers.ids[place].tolist(), strict=True))
+            row: dict[str, Any] = {"": answer.rank}
+            for variable in self.asked.variables:
+                row[variable] = names[variable]
+                row[f"{variable} label"] = labels.get(ids[variable])
+            yield row | {
+                "energy": answer.energy,
+                "probability": answer.probability,
+                "known": answer.known,
+            }
+
+    def _note(self, answers: Answers) -> str:
+        return " ".join([f"Solved by {answers.solver}.", *answers.notes])
+
+
+def _source(text: str | None, file: Path | None, jsonl: Path | None) -> str | None:
+    """The text of the one query, or None where there is a file of many."""
+    from knowledge_sheaves.errors import InputError
+
+    if (text, file, jsonl).count(None) != 2:
+        raise InputError("Give one of a QUERY (- for stdin), --file FILE and --jsonl FILE.")
+    if file is not None:
+        return _read(file)
+    return sys.stdin.read() if text == "-" else text
+
+
+def _read(file: Path) -> str:
+    from knowledge_sheaves.errors import InputError
+
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file} is not text in UTF-8.") from None
+
+
+def _wanted(
+    asker: Asker, asked: ParsedQuery, top: int | None, new: bool, type: str | None
+) -> Wanted:
+    from knowledge_sheaves.query.asking import count
+
+    return asker.wanted(count(top, asked.limit), new=new, type=type)
+
+
+# Many queries.
+
+
+def _answer_many(
+    asker: Asker, file: Path, top: int | None, new: bool, type: str | None, explain: bool
+) -> None:
+    """Print a line of JSON for every line; a query that cannot be answered says why in its line."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    lines = list(_lines(file))
+    failed = 0
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Answering", total=len(lines))
+        for start in range(0, len(lines), AT_ONCE):
+            some = lines[start : start + AT_ONCE]
+            for document in _documents(asker, some, top, new, type, explain):
+                failed += "error" in document
+                typer.echo(json.dumps(document, ensure_ascii=False))
+            progress.update(task, advance=len(some))
+    typer.echo(f"{len(lines):,} queries, {failed:,} of them without an answer.", err=True)
+    if failed:
+        raise typer.Exit(2)
+
+
+def _lines(file: Path) -> Iterator[tuple[object, str]]:
+    from knowledge_sheaves.errors import InputError
+
+    for number, line in enumerate(_read(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or not isinstance(row.get("query"), str):
+            raise InputError(
+                f"{file}, line {number}: a line is a JSON object such as "
+                '{"id": 1, "query": "SELECT ..."}.'
+            )
+        yield row.get("id", number), row["query"]
+
+
+def _documents(
+    asker: Asker,
+    lines: list[tuple[object, str]],
+    top: int | None,
+    new: bool,
+    type: str | None,
+    explain: bool,
+) -> list[dict[str, Any]]:
+    """Answer some queries in their order, together where they can be."""
+    from knowledge_sheaves.errors import SheafError
+
+    found: list[dict[str, Any]] = [{}] * len(lines)
+    waiting: dict[Wanted, list[tuple[int, ParsedQuery]]] = {}
+    for place, (_, text) in enumerate(lines):
+        try:
+            asked = asker.read(text)
+            if asked.form == "ask":
+                found[place] = asker.decide(asked).to_dict()
+            elif asked.query is None:
+                found[place] = Result(asker, asked, None).to_json(explain)
+            else:
+                wanted = _wanted(asker, asked, top, new, type)
+                waiting.setdefault(wanted, []).append((place, asked))
+        except SheafError as error:
+            found[place] = {"error": str(error)}
+    for wanted, members in waiting.items():
+        solved = _solve(asker, [asked.query for _, asked in members if asked.query], wanted)
+        for (place, asked), answers in zip(members, solved, strict=True):
+            if isinstance(answers, str):
+                found[place] = {"error": answers}
+            else:
+                found[place] = Result(asker, asked, answers).to_json(explain)
+    return [{"id": name, **each} for (name, _), each in zip(lines, found, strict=True)]
+
+
+def _solve(asker: Asker, queries: list[Query], wanted: Wanted) -> list[Answers | str]:
+    """All at once; where one of them cannot be solved, each alone, with its error."""
+    from knowledge_sheaves.errors import SheafError
+
+    try:
+        return list(asker.solve(queries, wanted))
+    except SheafError as error:
+        if len(queries) == 1:
+            return [str(error)]
+        return [answers for query in queries for answers in _solve(asker, [query], wanted)]

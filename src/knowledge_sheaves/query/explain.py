@@ -1,0 +1,199 @@
+"""Why an answer is one: who stands for each unknown, and what every edge costs.
+
+Both solvers explain themselves in one form. `harmonic` puts an unknown where the energy is least
+and names the entities nearest to that place; `chaining` names the entities that it chose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.answers import Answers
+from knowledge_sheaves.query.pattern import Edge, Pattern
+from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, extended
+
+__all__ = ["Candidate", "Explanation", "Reason", "Witness", "explain"]
+
+RUNNER_UPS = 3
+
+
+@dataclass(frozen=True)
+class Reason:
+    """An edge of the query as the explanation reads it, with entities at both ends.
+
+    ``energy`` is the solver's: for `harmonic` with unknowns where they are best, not at their
+    witnesses. ``probability`` is that of the entities named; ``known`` tells a remembered fact.
+    """
+
+    edge: Edge
+    head: str
+    relation: str
+    tail: str
+    energy: float
+    probability: float
+    known: bool
+
+    def __str__(self) -> str:
+        said = "known" if self.known else f"predicted, {self.probability:.2f}"
+        return f"{self.head} {self.relation} {self.tail} ({said})"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The reasons for one answer: of the branch of a union that speaks most for it.
+
+    ``entities`` has the name that each variable stands for; ``against`` explains every negated
+    part at its best, and ``probability`` is the product over edges, less what speaks against.
+    ``target`` is where a drawing starts.
+    """
+
+    target: str
+    solver: str
+    entities: Mapping[str, str]
+    reasons: tuple[Reason, ...]
+    witnesses: tuple[Witness, ...]
+    against: tuple[Explanation, ...]
+    probability: float
+
+    @property
+    def energy(self) -> float:
+        """The energy of all edges together, with the pull of priors on the unknowns."""
+        pulls = sum(witness.pull for witness in self.witnesses)
+        return sum(reason.energy for reason in self.reasons) + pulls
+
+    def __str__(self) -> str:
+        return "; ".join(self.sentences())
+
+    def sentences(self) -> Iterator[str]:
+        """One for every edge, and one for every negated part."""
+        yield from map(str, self.reasons)
+        for part in self.against:
+            best = " and ".join(map(str, part.reasons))
+            yield f"against it, with probability {part.probability:.2f}: {best}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything by name, for programs."""
+        return {
+            "entities": {v: name for v, name in self.entities.items() if is_named(v)},
+            "probability": self.probability,
+            "edges": [
+                {
+                    "head": reason.head,
+                    "relation": reason.relation,
+                    "tail": reason.tail,
+                    "energy": reason.energy,
+                    "probability": reason.probability,
+                    "known": reason.known,
+                }
+                for reason in self.reasons
+            ],
+            "unknowns": [witness.to_dict() for witness in self.witnesses],
+            "against": [part.to_dict() for part in self.against],
+        }
+
+
+def is_named(variable: str) -> bool:
+    """Whether a user gave this name; the middle of a path ``a/b`` has one that nobody can write."""
+    return not variable.startswith("?.")
+
+
+@torch.no_grad()
+def explain(
+    model: SheafEmbedding,
+    answers: Answers,
+    place: int = 0,
+    options: Options | None = None,
+    runner_ups: int = RUNNER_UPS,
+) -> Explanation:
+    """Explain one of the answers; ``options`` are those that it was found with.
+
+    >>> from knowledge_sheaves.embedding import SheafEmbedding, model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> from knowledge_sheaves.query import Query
+    >>> from knowledge_sheaves.query.solve import answer
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
+    >>> query = Query.from_triples(
+    ...     [("Julia", "friends", "?y"), ("?y", "favorite movie", "?x")], "?x", graph)
+    >>> model, options = SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)
+    >>> print(explain(model, answer(model, query, options)[0], 0, options))
+    Julia friends Sachin (known); Sachin favorite movie Star Wars (known)
+    """
+    if not 0 <= place < len(answers):
+        raise InputError(f"There are {len(answers)} answers, and none at place {place}.")
+    options = replace(options or Options(), solver=answers.solver)
+    given = dict(zip(answers.query.targets, answers.ids[place].tolist(), strict=True))
+    explainer = _Explainer(model, options, runner_ups)
+    readings = []
+    for pattern in answers.query.patterns:
+        if explainer.fits(pattern, given):
+            readings.append(explainer.explain(pattern, given, answers.query.targets[-1]))
+    return max(readings, key=lambda reading: reading.probability)
+
+
+class _Explainer:
+    """What the explanations of all parts of a query share."""
+
+    def __init__(self, model: SheafEmbedding, options: Options, runner_ups: int) -> None:
+        self.model, self.graph, self.options = model, model.graph, options
+        self.runner_ups = runner_ups
+        self.names = model.graph.schema.relation_names
+
+    def fits(self, pattern: Pattern, given: Mapping[str, int]) -> bool:
+        """Whether a branch allows this answer at all: its types, and what VALUES says."""
+        if any(given.get(variable, entity) != entity for variable, entity in pattern.bindings):
+            return False
+        kinds = self.graph.entity_types
+        for edge in pattern.edges:
+            parts = self.graph.schema.edges(self.names[edge.relation])
+            ends = self.graph.schema.graph
+            sides = ((edge.head, ends.heads[parts]), (edge.tail, ends.tails[parts]))
+            fitting = np.ones(len(parts), np.bool_)
+            for term, types in sides:
+                entity = given.get(term) if isinstance(term, str) else term
+                fitting &= True if entity is None else types == kinds[entity]
+            if not fitting.any():
+                return False
+        return True
+
+    def explain(self, pattern: Pattern, given: Mapping[str, int], target: str) -> Explanation:
+        """Explain a pattern with some variables given, seen from the target."""
+        find = chosen if self.options.solver == "chaining" else extended
+        found = find(self.model, pattern, given, target, self.options, self.runner_ups)
+        reasons = tuple(
+            self._reason(*each, found)
+            for each in zip(pattern.edges, found.energies, found.probabilities, strict=True)
+        )
+        against = tuple(
+            self._against(inner, found.entities, target)
+            for inner in pattern.without
+            if self.fits(inner, found.entities)
+        )
+        chance = math.prod(reason.probability for reason in reasons)
+        for part in against:
+            chance *= 1 - min(1.0, self.options.kappa * part.probability)
+        names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}
+        return Explanation(
+            target, self.options.solver, names, reasons, found.witnesses, against, chance
+        )
+
+    def _against(self, inner: Pattern, found: Mapping[str, int], target: str) -> Explanation:
+        shared = {v: entity for v, entity in found.items() if v in inner.variables}
+        goal = target if target in shared else next(iter(shared), inner.variables[:1] or (target,))
+        return self.explain(inner, shared, goal if isinstance(goal, str) else goal[0])
+
+    def _reason(self, edge: Edge, energy: float, probability: float, found: Found) -> Reason:
+        head, tail = (found.entities[t] if isinstance(t, str) else t for t in edge.terms)
+        name, kinds = self.names[edge.relation], self.graph.entity_types
+        (part,) = self.graph.schema.find_edges([name], kinds[[head]], kinds[[tail]])
+        known = part >= 0 and bool(self.graph.contains(np.array([[head, part, tail]]))[0])
+        shown = self.graph.entities[head], name, self.graph.entities[tail]
+        return Reason(edge, *shown, energy, probability, known)

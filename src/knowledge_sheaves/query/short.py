@@ -1,0 +1,100 @@
+"""The short form of a query: ``Ann knows ?y . ?y likes ?x``, which is SPARQL without its frame.
+
+Statements are head, relation and tail, with a dot between blanks or a line break between them; one
+that begins with ``not`` must not hold. Names are written as they are; quotes are needed only where
+words could be taken apart in two ways. Asked for is the variable that is mentioned last, unless the
+query says ``?y where …``; without variables, whether it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.query.names import sparql_name
+
+_SPARQL = re.compile(r"\s*(?:#.*\n\s*)*(?:SELECT|ASK|PREFIX|BASE)\b", re.IGNORECASE)
+_OTHER_SPARQL = re.compile(r"\s*(?:CONSTRUCT|DESCRIBE|INSERT|DELETE)\b|[{}]", re.IGNORECASE)
+_WHERE = re.compile(r"\s*(\?\w+)\s+where\s+", re.IGNORECASE)
+_STOP = re.compile(r"(?:^|\s)\.(?=\s|$)|\n")
+_WORD = re.compile(r'"[^"]*"|\S+')
+
+
+def is_sparql(text: str) -> bool:
+    """Whether a text is SPARQL rather than the short form.
+
+    >>> is_sparql("select ?x { :Ann :knows ?x }"), is_sparql("Ann knows ?x")
+    (True, False)
+    """
+    return bool(_SPARQL.match(text) or _OTHER_SPARQL.search(text))
+
+
+def to_sparql(text: str, graph: KnowledgeGraph) -> str:
+    """Write a query in the short form as SPARQL.
+
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("Ann", "knows", "Bob"), ("Bob", "favorite movie", "Star Wars")])
+    >>> print(to_sparql("Ann knows ?y . ?y favorite movie ?x . not Ann knows ?x", graph))
+    SELECT ?x { :Ann :knows ?y . ?y <favorite movie> ?x . FILTER NOT EXISTS { :Ann :knows ?x } }
+    >>> to_sparql("Bob favorite movie Star Wars", graph)
+    'ASK { :Bob <favorite movie> <Star Wars> }'
+    """
+    chosen = _WHERE.match(text)
+    body = text[chosen.end() :] if chosen else text
+    statements = [part.strip() for part in _STOP.split(body) if part.strip()]
+    if not statements:
+        raise InputError("The query is empty: write SPARQL, or say 'Ann knows ?x'.")
+    written, variables = [], []
+    for statement in statements:
+        words = _WORD.findall(statement)
+        negated = words[0].lower() == "not" and len(words) > 3
+        row = _split(words[1:] if negated else words, statement, graph)
+        triple = _write(row, graph)
+        written.append(f"FILTER NOT EXISTS {{ {triple} }}" if negated else triple)
+        if not negated:
+            variables += [word for word in row if word.startswith("?")]
+    frame = "ASK"
+    if chosen or variables:
+        frame = f"SELECT {chosen[1] if chosen else list(dict.fromkeys(variables))[-1]}"
+    return f"{frame} {{ {' . '.join(written)} }}"
+
+
+def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple[str, str, str]:
+    """Tell where the relation starts and ends: where all three parts have a meaning."""
+    if len(words) < 3:
+        raise InputError(f"A statement has a head, a relation and a tail, unlike {statement!r}.")
+    ways = list(_ways(words))
+    if len(ways) == 1:
+        return ways[0]
+    labels = frozenset((graph.labels or {}).values())
+    relations = frozenset(graph.schema.relation_names)
+
+    def is_entity(text: str) -> bool:
+        return text.startswith("?") or text in graph.entities or text in labels
+
+    fitting = [way for way in ways if way[1] in relations and is_entity(way[0])]
+    fitting = [way for way in fitting if is_entity(way[2])]
+    if len(fitting) == 1:
+        return fitting[0]
+    why = "can be read in several ways" if fitting else "has no names of the graph in three places"
+    raise InputError(f'{statement!r} {why}: put names of several words in "quotes".')
+
+
+def _ways(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    for start in range(1, len(words) - 1):
+        for end in range(start + 1, len(words)):
+            parts = words[:start], words[start:end], words[end:]
+            head, relation, tail = (" ".join(word.strip('"') for word in part) for part in parts)
+            yield head, relation, tail
+
+
+def _write(row: Sequence[str], graph: KnowledgeGraph) -> str:
+    head, relation, tail = row
+    ends = [
+        term if term.startswith("?") else sparql_name(graph.entities[find_entity(graph, term)])
+        for term in (head, tail)
+    ]
+    return f"{ends[0]} {sparql_name(find_relation(graph, relation))} {ends[1]}"
