@@ -24,6 +24,9 @@ SYNTAX = {
         "This is not SPARQL from line 1, column 30 on: 'LIMIT many'."
     ),
     'SELECT ?x { ?x :likes "Fargo }': "The string that starts at line 1, column 23 does not end.",
+    "SELECT ?x { :Julia\\uFFFFFFFF :friends ?x }": (
+        "The query has an escape that is no character: Invalid unicode code point: FFFFFFFF."
+    ),
     "SELECT ?x { ?x ex:friends ?y }": (
         "The prefix 'ex' (line 1, column 16) is not declared; "
         "write PREFIX ex: <…> before the query."
@@ -191,7 +194,8 @@ TOO_LARGE = {
         "ask several smaller ones."
     ),
     "ASK " + "{ " * 2_000 + "?x :friends ?y " + "}" * 2_000: (
-        "The query is nested too deeply; ask several smaller ones."
+        "The query is too large: too many triples in one group, or braces within braces; "
+        "ask several smaller ones."
     ),
 }
 

@@ -412,6 +412,14 @@ def test_a_filter_sees_its_own_group_only(films: KnowledgeGraph) -> None:
     assert asked(outside, films) == {("Julia",)}
 
 
+def test_what_contradicts_the_rest_excludes_nothing(films: KnowledgeGraph) -> None:
+    removed = "{ VALUES ?x { :Julia } ?x :friends ?z }"
+    given = "VALUES ?x { :Sachin } ?x :friends ?y"
+    for without in ("FILTER NOT EXISTS", "MINUS"):
+        assert asked(f"SELECT ?x {{ {given} {without} {removed} }}", films) == {("Sachin",)}
+    assert asked("SELECT ?x { ?x :friends ?y } VALUES ?x { :Sachin }", films) == {("Sachin",)}
+
+
 def test_alternatives_that_types_forbid_are_left_out(films: KnowledgeGraph) -> None:
     text = "SELECT ?x { ?x :likes ?y . ?y :friends|<favorite movie> ?z }"
     query = parse_sparql(text, films).query

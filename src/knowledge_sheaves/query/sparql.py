@@ -113,16 +113,10 @@ def _asking(pattern: Pattern) -> Pattern:
     if pattern.variables:
         renamed = substitute(pattern, {pattern.variables[0]: ASKED})
         return pattern if renamed is None else renamed
-    if not pattern.edges:
-        return pattern
-    first, *rest = pattern.edges
-    if not isinstance(first.tail, int):
-        return pattern
-    return replace(
-        pattern,
-        edges=(Edge(first.head, first.relation, ASKED), *rest),
-        bindings=((ASKED, first.tail),),
-    )
+    # All ends are entities: the first edge asks for its tail, which is said to be that entity.
+    edges = (replace(edge, tail=ASKED) for edge in pattern.edges[:1])
+    known = tuple((ASKED, e.tail) for e in pattern.edges[:1] if isinstance(e.tail, int))
+    return replace(pattern, edges=(*edges, *pattern.edges[1:]), bindings=known)
 
 
 class _Reader:

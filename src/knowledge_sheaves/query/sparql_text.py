@@ -92,7 +92,11 @@ def read(text: str) -> ReadQuery:
     except ParseException as error:
         raise InputError(_syntax_error(text, tokens, error.loc)) from None
     except RecursionError:
-        raise InputError("The query is nested too deeply; ask several smaller ones.") from None
+        # rdflib's grammar calls itself for every brace, and for every triple after the first.
+        raise InputError(
+            "The query is too large: too many triples in one group, or braces within braces; "
+            "ask several smaller ones."
+        ) from None
     except ValueError as error:
         raise InputError(f"The query has an escape that is no character: {error}.") from None
     _check_supported(text, tokens)
