@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import os
 import signal
@@ -256,6 +257,16 @@ def test_tensorboard_gets_the_curve(nations: Dataset, tmp_path: Path) -> None:
     config = TrainingConfig(epochs=2, logger="tensorboard")
     train(nations, model_config("transe", dim=8), config, out=tmp_path / "m")
     assert any(path.name.startswith("events") for path in tmp_path.rglob("*"))
+
+
+def test_mlflow_gets_the_curve_or_says_what_to_install(nations: Dataset, tmp_path: Path) -> None:
+    config = TrainingConfig(epochs=1, logger="mlflow")
+    if importlib.util.find_spec("mlflow") is None:
+        with pytest.raises(InputError, match=r"pip install 'knowledge-sheaves\[mlflow\]'"):
+            train(nations, model_config("transe", dim=8), config, out=tmp_path / "m")
+    else:
+        train(nations, model_config("transe", dim=8), config, out=tmp_path / "m")
+        assert list(tmp_path.rglob("mlflow.db"))
 
 
 @pytest.mark.parametrize(

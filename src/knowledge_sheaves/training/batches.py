@@ -7,6 +7,7 @@ epoch draws from its own seed: a run that was interrupted goes on exactly where 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +54,10 @@ class Batches:
         self.pairs = config.loss == "margin"
 
     def __len__(self) -> int:
-        return len(self._chunks(torch.Generator().manual_seed(0)))
+        """How many batches an epoch has, over all processes."""
+        sizes = torch.bincount(self.tail_types, minlength=len(self.members))
+        count = int((-(-sizes // self.config.batch_size)).sum())
+        return count - count % self.processes or count
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """The batches of an epoch; the same number gives the same batches."""
@@ -122,7 +126,7 @@ class Batches:
             return draw < 0.5
         return draw < self._head_share[triples[:, 1]]
 
-    @property
+    @cached_property
     def _head_share(self) -> Tensor:
         """Bernoulli sampling: corrupt the side where a false negative is less likely."""
         edges = self.triples[:, 1]
@@ -159,10 +163,10 @@ class Batches:
         self, triples: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Stars around the heads of the batch, and the same stars around other entities."""
-        centres = triples[:: self.config.subgraph, 0]
-        order = self._by_head
-        first = torch.searchsorted(self._heads, centres)
-        last = torch.searchsorted(self._heads, centres, right=True)
+        centres = triples[:: self.config.subgraph, 0].contiguous()
+        order, heads = self._by_head
+        first = torch.searchsorted(heads, centres)
+        last = torch.searchsorted(heads, centres, right=True)
         draw = torch.rand(len(centres), self.config.subgraph, generator=generator)
         rows = first.unsqueeze(1) + (draw * (last - first).unsqueeze(1)).long()
         positive = self.triples[order[rows]]
@@ -171,12 +175,11 @@ class Batches:
         owner = torch.arange(len(centres)).repeat_interleave(self.config.subgraph)
         return positive.flatten(0, 1), corrupted.flatten(0, 1), owner
 
-    @property
-    def _by_head(self) -> Tensor:
-        if not hasattr(self, "_order"):
-            self._order = self.triples[:, 0].argsort(stable=True)
-            self._heads = self.triples[self._order, 0].contiguous()
-        return self._order
+    @cached_property
+    def _by_head(self) -> tuple[Tensor, Tensor]:
+        """The triples' places in the order of their heads, and those heads."""
+        order = self.triples[:, 0].argsort(stable=True)
+        return order, self.triples[order, 0].contiguous()
 
     def _known(self, triples: Tensor) -> Tensor:
         rows = triples.clone()
