@@ -169,7 +169,7 @@ class Result:
                 row[variable] = names[variable]
                 row[f"{variable} label"] = labels.get(ids[variable])
             yield row | {
-                "energy": answer.energy,
+                "energy": round(answer.energy, 6) + 0.0,  # no -0.0000 for what is certain
                 "probability": answer.probability,
                 "known": answer.known,
             }

@@ -155,7 +155,8 @@ def plot(explanation: Explanation, path: str | Path) -> None:
     axes.set_axis_off()
     boxes = {key: _box(axes, labels[key], *places[key]) for key in places}
     boxes[explanation.target].get_bbox_patch().set_linewidth(2)  # type: ignore[union-attr]
-    figure.draw_without_rendering()  # boxes know their size once they are drawn, and arrows end at them
+    # Boxes know their size once they are drawn, and arrows end at them.
+    figure.draw_without_rendering()
     for arrow in arrows:
         _draw_arrow(axes, arrow, boxes, _bend(arrow, arrows))
     try:

@@ -16,9 +16,10 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
+from knowledge_sheaves.query.extension import extended
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solve import Options
-from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, extended
+from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen
 
 __all__ = ["Candidate", "Explanation", "Reason", "Witness", "explain"]
 

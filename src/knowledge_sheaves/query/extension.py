@@ -1,0 +1,225 @@
+"""Harmonic witnesses: unknowns are where the energy is least, and entities stand in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.maps import End
+from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.query.harmonic import (
+    Lift,
+    NotDefinite,
+    QueryBatch,
+    full_form,
+    reduce,
+    type_prior,
+)
+from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query.typing import typed_parts
+from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances
+from knowledge_sheaves.sheaf import Prior, QuadraticForm
+
+MOST_TRIPLES = 2_000
+"""How many facts the noise of a model is estimated from."""
+
+
+def extended(
+    model: SheafEmbedding,
+    pattern: Pattern,
+    given: Mapping[str, int],
+    target: str,
+    options: Options,
+    runner_ups: int,
+) -> Found:
+    """Extend the known entities and the given answer over the unknowns of a pattern."""
+    readings = [
+        _Extension.of(model, pattern, parts, given, target, options)
+        for parts in typed_parts(_put(pattern, given), model.graph)
+    ]
+    best = min(readings, key=_Extension.total)
+    unknown = [v for v in pattern.variables if v not in given]
+    spreads = best.spreads()
+    found, witnesses = dict(given), []
+    for variable in unknown:
+        vertex = best.batch.vertex(variable)
+        near = best.nearest(vertex, 1 + runner_ups)
+        first, *others = near.values()
+        pull = best.pull(vertex)
+        witnesses.append(Witness(variable, first, tuple(others), spreads[vertex], pull))
+        found[variable] = next(iter(near))
+    entities = {v: found[v] for v in pattern.variables}
+    chances = edge_chances(model, pattern, entities, target, options)
+    return Found(entities, tuple(witnesses), best.energies(), chances)
+
+
+def _put(pattern: Pattern, given: Mapping[str, int]) -> Pattern:
+    """The edges of a pattern with entities in the place of variables, one for one."""
+
+    def put(term: Term) -> Term:
+        return given.get(term, term) if isinstance(term, str) else term
+
+    return Pattern(tuple(Edge(put(e.head), e.relation, put(e.tail)) for e in pattern.edges))
+
+
+@dataclass(frozen=True, eq=False)
+class _Extension:
+    """The vectors of all vertices of a query, and the form that the unknowns minimise."""
+
+    model: SheafEmbedding
+    batch: QueryBatch
+    on_sphere: bool
+    strength: float
+    priors: Mapping[int, Prior]
+    form: QuadraticForm
+    values: Mapping[int, Tensor]
+    targets: Mapping[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        model: SheafEmbedding,
+        pattern: Pattern,
+        parts: tuple[int, ...],
+        given: Mapping[str, int],
+        target: str,
+        options: Options,
+    ) -> _Extension:
+        batch = QueryBatch.of(model, [pattern], [parts], target)
+        targets = {batch.vertex(v): entity for v, entity in given.items() if v in batch.variables}
+        on_sphere = model.config.lifted and options.lift == "sphere"
+        strength, priors = _priors(model, batch, list(targets), options)
+        slots = dict(enumerate(batch.entities[0].tolist()))
+        values = {
+            vertex: _vector(model, entity, batch.types[vertex])
+            for vertex, entity in {**slots, **targets}.items()
+        }
+        form = full_form(model, batch, options.lift, priors)
+        form = form.fix({vertex: values[vertex] for vertex in targets})
+        values |= form.minimiser() if form.vertices else {}
+        return cls(model, batch, on_sphere, strength, priors, form, values, targets)
+
+    def energies(self) -> list[float]:
+        """The energy of every edge by its definition: all digits count here."""
+        return [self._energy(place) for place in range(self.batch.graph.num_edges)]
+
+    def _energy(self, place: int) -> float:
+        model, batch = self.model, self.batch
+        edge = batch.edges[:, place]
+        head, tail = int(batch.graph.heads[place]), int(batch.graph.tails[place])
+        left = model.maps.blocks("head", edge)[..., : self._width(head)] @ self._blocks(head)
+        x_t = self._blocks(tail)
+        if self.on_sphere:
+            energy = -2 * (left[..., : self._width(tail), :] * x_t).sum()
+        else:
+            z = model.translation(edge)
+            right = model.maps.blocks("tail", edge)[..., : self._width(tail)] @ x_t
+            energy = (left - right if z is None else left + z - right).square().sum()
+            if model.config.lifted and tail not in self.form.vertices:
+                energy = energy + model.radius.square() - x_t.square().sum()
+        return float(energy - self._bias(head, tail))
+
+    def _bias(self, head: int, tail: int) -> float:
+        """The biases of targets, once for every edge; those of the known change no order."""
+        if self.model.biases is None:
+            return 0.0
+        ends: tuple[tuple[End, int], ...] = (("head", head), ("tail", tail))
+        return sum(
+            float(self.model.bias(torch.tensor([self.targets[vertex]]), end))
+            for end, vertex in ends
+            if vertex in self.targets
+        )
+
+    def pull(self, vertex: int) -> float:
+        """The energy of the prior at the place of an unknown."""
+        if vertex not in self.priors:
+            return 0.0
+        prior = self.priors[vertex]
+        away = self.values[vertex] - prior.mean
+        return float((away * (prior.precision @ away)).sum())
+
+    def total(self) -> float:
+        return sum(self.energies()) + sum(self.pull(vertex) for vertex in self.priors)
+
+    def nearest(self, vertex: int, count: int) -> dict[int, Candidate]:
+        """The entities that cost least in the place of an unknown, other unknowns adapting.
+
+        A real entity needs no prior that keeps it near the entities.
+        """
+        kind = self.batch.types[vertex]
+        others = [v for v in self.form.vertices if v != vertex]
+        lift: Lift = "sphere" if self.on_sphere else "free"
+        free = full_form(
+            self.model, self.batch, lift, {v: self.priors[v] for v in others if v in self.priors}
+        )
+        own = free.fix({v: self.values[v] for v in self.targets}).eliminate(others)
+        values = own.evaluate(self.model.pool(kind, "tail").candidates).reshape(-1)
+        best = values.topk(min(count, len(values)), largest=False)
+        ids = self.model.entities_of_type(kind)[best.indices].tolist()
+        return {
+            entity: Candidate(
+                self.model.graph.entities[entity],
+                energy=energy,
+                distance=float((_vector(self.model, entity, kind) - self.values[vertex]).norm()),
+            )
+            for entity, energy in zip(ids, best.values.tolist(), strict=True)
+        }
+
+    def spreads(self) -> dict[int, float]:
+        """The posterior deviation of each unknown: the root of its mean variance."""
+        if not self.form.vertices:
+            return {}
+        # A prior alone gives a type's own covariance back: λ (λΣ⁻¹)⁻¹ = Σ.
+        variance = self.strength if self.on_sphere else noise(self.model)
+        diagonal = self.form.covariance(variance).blocks.diagonal(dim1=-2, dim2=-1)
+        widths = [self.form.widths[vertex] for vertex in self.form.vertices]
+        parts = torch.split(diagonal, widths, dim=-1)
+        return {
+            vertex: float(part.mean().clamp(min=0).sqrt())
+            for vertex, part in zip(self.form.vertices, parts, strict=True)
+        }
+
+    def _width(self, vertex: int) -> int:
+        return self.model.widths[self.batch.types[vertex]]
+
+    def _blocks(self, vertex: int) -> Tensor:
+        return self.values[vertex].unflatten(-2, (self.model.n_blocks, self._width(vertex)))
+
+
+def _vector(model: SheafEmbedding, entity: int, kind: int) -> Tensor:
+    vectors = model.entities.lookup(torch.tensor([entity]))
+    return vectors[..., : model.widths[kind], :].flatten(1, 2)
+
+
+def _priors(
+    model: SheafEmbedding, batch: QueryBatch, targets: list[int], options: Options
+) -> tuple[float, dict[int, Prior]]:
+    """The priors with which the answer was found: raised on the sphere until they suffice."""
+    unknown = [v for v in map(batch.vertex, batch.variables) if v not in targets]
+    strength = options.strength
+    if model.config.lifted and options.lift == "sphere" and unknown:
+        strength = strength or 1.0
+    names = [v for v in batch.variables if batch.vertex(v) in targets]
+    while strength:
+        priors = {v: type_prior(model, batch.types[v], strength) for v in unknown}
+        try:
+            reduce(model, batch, names, options.lift, priors)
+        except NotDefinite:
+            strength *= 2
+            continue
+        return strength, priors
+    return 0.0, {}
+
+
+def noise(model: SheafEmbedding) -> float:
+    """σ²: the mean energy per dimension of facts held out, or of known ones where none are."""
+    facts = dataset_of(model).valid or model.graph
+    energies = model.energies(facts.triples[:MOST_TRIPLES])
+    if not len(energies):
+        return 0.0
+    return float(energies.mean()) / (model.n_blocks * model.maps.rows * model.config.sections)
