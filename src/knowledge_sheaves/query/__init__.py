@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from knowledge_sheaves.query.betae import from_betae, smaller_and_larger, template
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Shape
+from knowledge_sheaves.query.sampler import SampledQueries, sample_queries
 from knowledge_sheaves.query.symbolic import SymbolicAnswers
 
-__all__ = ["Edge", "Pattern", "Query", "Shape", "SymbolicAnswers"]
+__all__ = [
+    "Edge",
+    "Pattern",
+    "Query",
+    "SampledQueries",
+    "Shape",
+    "SymbolicAnswers",
+    "from_betae",
+    "sample_queries",
+    "smaller_and_larger",
+    "template",
+]
