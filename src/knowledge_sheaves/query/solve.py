@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers, by_shape, top
+from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.harmonic import Lift, QueryBatch, target_energies
 from knowledge_sheaves.query.joint import COMBINATIONS, Combinations, best_combinations
 from knowledge_sheaves.query.pattern import Pattern, Query
@@ -38,7 +40,8 @@ class Options:
     k: int = 64
     facts: str = "remembered"
     tau: float | None = None
-    memory_limit: int = 1 << 30
+    memory_limit: int = 1 << 29
+    time_limit: float = math.inf
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
@@ -160,17 +163,17 @@ def scores(
     if len(queries[0].targets) > 1:
         raise InputError("Several targets have no single list of scores: use answer.")
     if options.solver == "chaining":
-        from knowledge_sheaves.query.chaining import chaining
-
-        chances = chaining(
+        solver = Chaining(
             model,
-            queries,
             k=options.k,
             facts=options.facts,
             kappa=options.kappa,
             tau=_tau(model, options),
+            memory_limit=options.memory_limit,
+            time_limit=options.time_limit,
         )
-        return -torch.log(chances), chances
+        logs = solver.log_probabilities(queries)
+        return -logs, logs.exp()
     if options.solver == "naive":
         return _naive(model, queries), None
     return _harmonic(model, queries, options)
