@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +14,13 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.probability import probabilities
-from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
+from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Edge, Pattern, Query
-from knowledge_sheaves.query.chaining import chaining
+from knowledge_sheaves.query.chaining import Chaining, chaining
 from knowledge_sheaves.query.pattern import Term
+from knowledge_sheaves.training import TrainingConfig, train
 
 TAU = 0.5
 
@@ -160,7 +165,10 @@ def models(draw: st.DrawFn) -> SheafEmbedding:
     return model
 
 
-@given(st.data(), models(), st.booleans(), st.sampled_from([0.5, 1.0, 3.0]))
+CHOICES = (models(), st.booleans(), st.sampled_from([0.5, 1.0, 3.0]))
+
+
+@given(st.data(), *CHOICES)
 @settings(max_examples=120)
 def test_without_a_cut_it_is_exhaustive_search(
     data: st.DataObject, model: SheafEmbedding, remembered: bool, kappa: float
@@ -172,3 +180,191 @@ def test_without_a_cut_it_is_exhaustive_search(
     found = chaining(model, [query], k=size, facts=facts, kappa=kappa, tau=TAU)
     expected = answers_by_search(model, query, remembered, kappa)
     np.testing.assert_allclose(found[0], expected, atol=1e-9)
+
+
+@given(st.data(), *CHOICES)
+@settings(max_examples=60)
+def test_reasons_multiply_to_the_probability(
+    data: st.DataObject, model: SheafEmbedding, remembered: bool, kappa: float
+) -> None:
+    size = model.graph.num_entities
+    query = Query(("?x",), (data.draw(patterns(size)),))
+    facts = "remembered" if remembered else "ignored"
+    solver = Chaining(model, k=size, facts=facts, kappa=kappa, tau=TAU)
+    values = solver.log_probabilities([query])[0]
+    answer = int(values.argmax())
+    if values[answer] == -torch.inf:
+        return
+    found = solver.explain(query, answer)
+    assert found.log_probability == pytest.approx(float(values[answer]), abs=1e-9)
+    product = np.prod([r.probability for r in found.reasons]) * np.prod(found.denied)
+    assert np.log(product) == pytest.approx(found.log_probability, abs=1e-9)
+    for reason in found.reasons:
+        row = [[reason.head, reason.edge.relation, reason.tail]]
+        assert reason.known == bool(model.graph.contains(row)[0])
+        if reason.known and remembered:
+            assert reason.probability == 1
+    for variable, witnesses in found.witnesses.items():
+        assert found.assignment[variable] in [w.entity for w in witnesses]
+        assert witnesses[0].log_probability == pytest.approx(found.log_probability, abs=1e-9)
+
+
+@given(st.data(), models())
+@settings(max_examples=40)
+def test_batches_and_memory_change_nothing(data: st.DataObject, model: SheafEmbedding) -> None:
+    """Rows are shared within a batch and computed in parts, which is no one's business."""
+    size = model.graph.num_entities
+    drawn = data.draw(st.lists(patterns(size), min_size=2, max_size=3))
+    queries = [Query(("?x",), (pattern,)) for pattern in drawn * 2]
+    together = Chaining(model, k=size, tau=TAU).log_probabilities(queries)
+    for query, row in zip(queries, together, strict=True):
+        alone = Chaining(model, k=size, tau=TAU, memory_limit=20_000).log_probabilities([query])
+        np.testing.assert_allclose(alone[0], row, atol=1e-9)
+
+
+def films() -> KnowledgeGraph:
+    """Typed, with a relation between two pairs of types."""
+    return KnowledgeGraph.from_triples(
+        [
+            ("Ann", "likes", "Fargo"),
+            ("Bob", "likes", "Solaris"),
+            ("Ann", "likes", "Bob"),
+            ("Bob", "knows", "Cy"),
+        ],
+        types=dict.fromkeys(("Ann", "Bob", "Cy"), "Person") | {"Fargo": "Film", "Solaris": "Film"},
+        schema=Schema(
+            ["Person", "Film"],
+            [
+                Relation("likes", "Person", "Film"),
+                Relation("likes", "Person", "Person"),
+                Relation("knows", "Person", "Person"),
+            ],
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", ["rotate", "se"])
+def test_types_rule_entities_out(name: str) -> None:
+    graph = films()
+    model = SheafEmbedding(model_config(name, dim=4), graph)
+    rows = [("Ann", "knows", "?y"), ("?y", "likes", "?x")]
+    query = Query.from_triples(rows, "?x", graph)
+    found = chaining(model, [query], tau=1.0)[0]
+    assert (found > 0).all()  # persons and films both can be liked
+    asked = Query.from_triples([("?x", "likes", "?y"), ("?y", "knows", "Cy")], "?x", graph)
+    likers = chaining(model, [asked], tau=1.0)[0]
+    possible = dict(zip(graph.entities.names(range(5)), (likers > 0).tolist(), strict=True))
+    assert possible == {"Ann": True, "Bob": True, "Cy": True, "Fargo": False, "Solaris": False}
+    assert likers[graph.entities.id("Ann")] == 1  # she likes Bob, who knows Cy
+    clash = Query.from_triples([("Fargo", "knows", "?x")], "?x", graph)
+    assert not chaining(model, [clash], tau=1.0).any()
+
+
+def grounded(graph: KnowledgeGraph, count: int) -> Iterator[dict[str, Pattern]]:
+    """Queries that walks over the graph answer, one of each shape."""
+    generator = np.random.default_rng(0)
+
+    def into(entity: int) -> tuple[int, int]:
+        nearby = graph.neighbours(entity)
+        place = generator.choice(np.flatnonzero(~nearby.outgoing))
+        return int(nearby.others[place]), int(nearby.relations[place])
+
+    while count:
+        x = int(generator.integers(graph.num_entities))
+        try:
+            (v, last), (b, near) = into(x), into(x)
+            (u, middle), (c, side) = into(v), into(v)
+            a, first = into(u)
+        except ValueError:  # nothing leads there
+            continue
+        count -= 1
+        end, before = Edge("?v", last, "?x"), Edge(u, middle, "?v")
+        beside, beyond = Edge(b, near, "?x"), Edge(c, side, "?v")
+        path = (Edge(a, first, "?u"), Edge("?u", middle, "?v"), end)
+        yield {
+            "2p": Pattern((before, end)),
+            "3p": Pattern(path),
+            "pi": Pattern((before, end, beside)),
+            "ip": Pattern((before, beyond, end)),
+            "far": Pattern((*path, beside)),
+            "inp": Pattern((before, end), (Pattern((beyond,)),)),
+            "pin": Pattern((before, end), (Pattern((beside,)),)),
+            "pni": Pattern((beside,), (Pattern((before, end)),)),
+        }
+
+
+@pytest.fixture(scope="session")
+def umls(tmp_path_factory: pytest.TempPathFactory) -> SheafEmbedding:
+    folder = tmp_path_factory.mktemp("umls") / "model"
+    training = TrainingConfig(epochs=4, negatives=None, batch_size=256, threads=1)
+    train(load("umls"), model_config("complex", dim=32), training, out=folder)
+    return SheafEmbedding.load(folder)
+
+
+@pytest.mark.parametrize("facts", ["remembered", "ignored"])
+def test_the_cut_leaves_the_best_answers_alone(umls: SheafEmbedding, facts: str) -> None:
+    queries = [
+        Query(("?x",), (pattern,))
+        for shapes in grounded(umls.graph, 40)
+        for pattern in shapes.values()
+    ]
+    full = Chaining(umls, k=umls.graph.num_entities, facts=facts).log_probabilities(queries)
+    cut = Chaining(umls, k=32, facts=facts).log_probabilities(queries)
+    # Many answers are certain: one that is as good as another is no difference.
+    shown, best = full.gather(1, cut.topk(10).indices), full.topk(10).values
+    assert torch.isclose(shown, best, atol=1e-4).float().mean() >= 0.99
+
+
+def test_an_inner_unknown_is_cut_by_what_is_behind_it(umls: SheafEmbedding) -> None:
+    """With one candidate left, the constant at the target decides which."""
+    graph = umls.graph
+    head, relation, tail = (int(i) for i in graph.triples[0])
+    wide = Pattern((Edge("?u", relation, "?x"),), (), (), (("?x", tail),))
+    found = chaining(umls, [Query(("?x",), (wide,))], k=8)[0]
+    assert found[tail] == 1
+    assert found.count_nonzero() == 1
+    assert graph.contains([[head, relation, tail]]).all()
+
+
+def test_unlikely_answers_keep_their_order(umls: SheafEmbedding) -> None:
+    path = [Edge(0, 0, "?0"), *(Edge(f"?{i}", 0, f"?{i + 1}") for i in range(12))]
+    query = Query(("?12",), (Pattern(tuple(path)),))
+    cold = Chaining(umls, facts="ignored", tau=0.05, k=8)
+    values = cold.log_probabilities([query])[0]
+    assert values.isfinite().all()
+    assert values.min() < -104  # where float32 has no probability any more
+    assert len(values.unique()) > 100
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"k": 0}, "at least one candidate"),
+        ({"facts": "forgotten"}, "remembered or ignored"),
+        ({"kappa": -1.0}, "kappa"),
+        ({"tau": 0.0}, "temperature"),
+        ({"tau": None}, "no temperature"),
+    ],
+)
+def test_bad_options(options: dict[str, object], words: str) -> None:
+    model = SheafEmbedding(model_config("transe", dim=4), films())
+    query = Query(("?x",), (Pattern((Edge(0, 0, "?x"),)),))
+    with pytest.raises(InputError, match=words):
+        chaining(model, [query], **{"tau": 1.0, **options})  # type: ignore[arg-type]
+
+
+def test_limits_are_kept() -> None:
+    model = SheafEmbedding(model_config("transe", dim=4), films())
+    query = Query(("?x",), (Pattern((Edge(0, 0, "?x"),)),))
+    with pytest.raises(SheafError, match="time limit"):
+        chaining(model, [query], tau=1.0, time_limit=-1.0)
+    ring = (Edge("?x", 0, "?u"), Edge("?u", 0, "?v"), Edge("?v", 0, "?x"))
+    with pytest.raises(InputError, match="memory limit"):
+        chaining(model, [Query(("?x",), (Pattern(ring),))], tau=1.0, memory_limit=100)
+
+
+def test_several_targets_are_refused() -> None:
+    model = SheafEmbedding(model_config("transe", dim=4), films())
+    query = Query(("?x", "?y"), (Pattern((Edge("?x", 0, "?y"),)),))
+    with pytest.raises(InputError, match="one target at a time"):
+        chaining(model, [query], tau=1.0)

@@ -12,15 +12,18 @@ import math
 import time
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import check_ids
 from knowledge_sheaves.query.batches import Batch, batches
-from knowledge_sheaves.query.chaining_plan import template
-from knowledge_sheaves.query.chaining_search import Solver
+from knowledge_sheaves.query.chaining_explain import Explanation, explain
+from knowledge_sheaves.query.chaining_plan import make_plan, template
+from knowledge_sheaves.query.chaining_search import Search, Solver
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.rows import Limits, Rows
 
@@ -93,6 +96,32 @@ class Chaining:
             for query, row in zip(batch.queries.tolist(), values, strict=True):
                 out[query] = either(out[query], row)
         return out
+
+    @torch.no_grad()
+    def explain(self, query: Query, answer: int, runner_ups: int = 3) -> Explanation:
+        """Why an entity answers a query: the best assignment, with the candidates of the search.
+
+        >>> from knowledge_sheaves.embedding import model_config
+        >>> from knowledge_sheaves.graph import KnowledgeGraph
+        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+        >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "s", "?x")], "?x", graph)
+        >>> model = SheafEmbedding(model_config("complex", dim=4), graph)
+        >>> found = Chaining(model, tau=1.0).explain(query, graph.entities.id("c"))
+        >>> graph.entities.names([found.assignment["?y"]])
+        ['b']
+        """
+        check_ids(np.array([answer]), self.model.graph.num_entities, "The answer")
+        solver = self.solver()
+        reasons = []
+        for place, pattern in enumerate(query.patterns):
+            batch = batches([Query(query.targets, (pattern,))])[0]
+            target = single_target(batch)
+            batch.check(self.model.graph)
+            ids = torch.from_numpy(batch.entities), torch.from_numpy(batch.relations)
+            plan = make_plan(template(batch.shape), target, batch.entities.shape[1])
+            search = Search(solver, plan, *ids)
+            reasons.append(explain(search, pattern, place, answer, runner_ups))
+        return max(reasons, key=lambda reason: reason.log_probability)
 
 
 def chaining(

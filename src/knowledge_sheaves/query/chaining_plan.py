@@ -69,7 +69,8 @@ class Plan:
     """The factors of a pattern by the variables they join.
 
     ``links`` join a source with a goal that is nearer to the target. ``wide`` negations join more
-    than two variables. Ids in terms and relations are slots, columns of a batch.
+    than two variables; ``negations`` are all of them, in order. Ids in terms and relations are
+    slots, columns of a batch.
     """
 
     target: str | None
@@ -79,6 +80,7 @@ class Plan:
     loops: dict[str, list[Arrow]] = field(default_factory=dict)
     links: dict[tuple[str, str], list[Factor]] = field(default_factory=dict)
     wide: list[Negation] = field(default_factory=list)
+    negations: list[Negation] = field(default_factory=list)
 
     @property
     def variables(self) -> list[str]:
@@ -164,6 +166,7 @@ def make_plan(pattern: Pattern, target: str | None, slots: int) -> Plan:
         plan.add(Equal(entity, variable), (variable,))
     for inner in pattern.without:
         negation = _negation(inner, distance, slots)
+        plan.negations.append(negation)
         scope = () if negation.goal is None else (*negation.given, negation.goal)
         plan.add(negation, scope)
     return plan

@@ -7,6 +7,7 @@ and tables over them are maximised exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,11 @@ from knowledge_sheaves.query.chaining_plan import (
 )
 from knowledge_sheaves.query.pattern import Pattern
 from knowledge_sheaves.query.rows import Part, Rows, slices
+
+# How many candidates each entity behind an unknown proposes.
+PROPOSALS = 4
+# What an entity counts less as a candidate, as a logarithm, where the next relation knows it not.
+INACTIVE = math.log(0.1)
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ class Search:
         self.informed: set[str] = set()
         self.constant = torch.zeros(len(entities), dtype=self.rows.dtype)
         for factor in plan.scalars:
-            self.constant = self.constant + self._constant(factor)
+            self.constant = self.constant + self.constant_of(factor)
         self.elsewhere = torch.zeros_like(self.constant)
         for variable, factors in plan.unary.items():
             for factor in factors:
@@ -147,7 +153,7 @@ class Search:
         ]
         return torch.cat(parts)
 
-    def _constant(self, factor: Factor) -> Tensor:
+    def constant_of(self, factor: Factor) -> Tensor:
         """The values (batch) of a factor that joins no variables."""
         if isinstance(factor, Negation):
             inner = self.solver.solve(factor.pattern, None, self.entities, self.relations)
@@ -185,18 +191,24 @@ class Search:
         if variable == self.plan.target:
             return self.prior
         total: Tensor | None = None
-        for goal, factors in self.plan.out(variable):
-            arrows = [factor.reversed() for factor in factors if isinstance(factor, Arrow)]
-            # Variables equally far from the target may point at each other in a ring.
-            if not arrows or goal in asking:
-                continue
-            evidence = self._evidence(goal, asking | {variable})
-            if evidence is None:
-                continue
-            weights, ids = evidence.topk(min(self.solver.k, self.rows.size))
-            message = self._message(list(arrows), ids, weights)
-            total = message if total is None else total + message
+        for evidence, arrows in self._behind(variable, asking):
+            if evidence is not None:
+                weights, ids = evidence.topk(min(self.solver.k, self.rows.size))
+                message = self._message(arrows, ids, weights)
+                total = message if total is None else total + message
         return total
+
+    def _behind(
+        self, variable: str, asking: frozenset[str] = frozenset()
+    ) -> list[tuple[Tensor | None, list[Factor]]]:
+        """What is known of the variables nearer to the target, and the arrows back from them."""
+        found: list[tuple[Tensor | None, list[Factor]]] = []
+        for goal, factors in self.plan.out(variable):
+            arrows: list[Factor] = [f.reversed() for f in factors if isinstance(f, Arrow)]
+            # Variables equally far from the target may point at each other in a ring.
+            if arrows and goal not in asking:
+                found.append((self._evidence(goal, asking | {variable}), arrows))
+        return found
 
     def _propose(self) -> None:
         """Choose candidates of all unknowns, and let each send its messages."""
@@ -252,28 +264,38 @@ class Search:
         return values
 
     def _choose(self, variable: str) -> Tensor:
-        """The candidates of an unknown: half by what is known before it, half by both sides."""
-        k = min(self.solver.k, self.rows.size)
-        belief, hint = self._belief(variable), self._hint(variable)
-        if hint is None and variable not in self.informed:
-            hint = self._activity(variable)
-        if hint is None or k == self.rows.size:
-            return belief.topk(k).indices
-        if variable not in self.informed:
-            return (belief + hint).topk(k).indices
-        first = belief.topk(k - k // 2).indices
-        both = (belief + hint).scatter(1, first, -torch.inf)
-        return torch.cat([first, both.topk(k // 2).indices], 1)
+        """The candidates of an unknown: some by what comes before it, some by what lies behind.
 
-    def _activity(self, variable: str) -> Tensor | None:
-        """Where nothing is known on any side: who has facts of the relations that are asked for."""
-        total: Tensor | None = None
+        The best entities behind it each propose their own, so that no one answer takes all places.
+        """
+        k = min(self.solver.k, self.rows.size)
+        belief = self._belief(variable)
+        order = belief + self._activity(variable)
+        behind = [(e, arrows) for e, arrows in self._behind(variable) if e is not None]
+        places = k // 2 if variable in self.informed else k
+        each = places // (len(behind) * PROPOSALS) if behind and k < self.rows.size else 0
+        if each:
+            for evidence, arrows in behind:
+                ids = self._proposals(arrows, evidence.topk(each).indices, belief)
+                order = order.scatter(1, ids, torch.inf)
+        return order.topk(k).indices
+
+    def _proposals(self, arrows: list[Factor], ids: Tensor, belief: Tensor) -> Tensor:
+        """The best partners of each entity over reversed arrows, (batch, entities · PROPOSALS)."""
+        out = torch.empty(*ids.shape, PROPOSALS, dtype=torch.long)
+        for part in self.parts(arrows, ids):
+            values = part.logits[part.index].add_(belief[part.queries].unsqueeze(1))
+            out[part.queries, part.candidates] = values.topk(PROPOSALS).indices
+        return out.flatten(1)
+
+    def _activity(self, variable: str) -> Tensor | float:
+        """Less for entities without a fact of the relations that are asked for next."""
+        total: Tensor | float = 0.0
         for _, factors in self.plan.out(variable):
             for factor in factors:
                 if isinstance(factor, Arrow):
                     relations = self.relations[:, factor.relation]
-                    counts = self.rows.activity(relations, factor.inverse).log1p()
-                    total = counts if total is None else total + counts
+                    total = total + INACTIVE * self.rows.inactive(relations, factor.inverse)
         return total
 
     # Links.

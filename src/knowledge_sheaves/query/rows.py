@@ -141,16 +141,27 @@ class Rows:
         logits, offsets = self.score(entities, relations, inverse)
         return logits.add_(offsets.unsqueeze(1))
 
-    def activity(self, relations: Tensor, inverse: bool) -> Tensor:
-        """How many facts of a relation leave each entity, (relations, entities)."""
-        everyone = np.arange(self.size)
+    def energy(self, source: int, relation: int, goal: int, inverse: bool) -> float:
+        """The score of one edge, computed directly: infinite where no part of it fits the types."""
+        ends = self.model.graph.entity_types[[goal, source] if inverse else [source, goal]]
+        name = self.model.graph.schema.relation_names[relation]
+        edge = int(self.model.graph.schema.find_edges([name], ends[:1], ends[1:])[0])
+        if edge < 0:
+            return math.inf
+        if self._reciprocal(inverse):
+            row = [source, edge + self.model.num_relations, goal]
+        else:
+            row = [goal, edge, source] if inverse else [source, edge, goal]
+        return float(self.model.scores([row])[0])
+
+    def inactive(self, relations: Tensor, inverse: bool) -> Tensor:
+        """1 for entities that no fact of the relation leaves, 0 for others, one row each."""
         distinct, place = relations.unique(return_inverse=True)
-        count = self.facts.in_degree if inverse else self.facts.out_degree
-        found = [
-            count(relation, everyone) if inverse else count(everyone, relation)
-            for relation in distinct.tolist()
-        ]
-        return torch.from_numpy(np.stack(found)).to(self.dtype)[place]
+        out = torch.ones(len(distinct), self.size, dtype=self.dtype)
+        heads, edges, tails = self.facts.triples.T
+        for row, relation in enumerate(distinct.tolist()):
+            out[row, torch.from_numpy((tails if inverse else heads)[edges == relation]).long()] = 0
+        return out[place]
 
     def _logits(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
         model = self.model

@@ -1,0 +1,121 @@
+"""Why `chaining` gives an answer: an entity for every unknown, a probability for every edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.query.chaining_cycles import make_tables
+from knowledge_sheaves.query.chaining_plan import Arrow
+from knowledge_sheaves.query.chaining_search import Search
+from knowledge_sheaves.query.chaining_tables import Table, maximise
+from knowledge_sheaves.query.pattern import Edge, Pattern
+
+
+@dataclass(frozen=True)
+class Reason:
+    """An edge of the query between entities.
+
+    ``inverse`` says that it points to the target against its relation: the probability is that of
+    the head, given the tail.
+    """
+
+    edge: Edge
+    head: int
+    tail: int
+    probability: float
+    energy: float
+    known: bool
+    inverse: bool
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A candidate of an unknown, and the log-probability of the best assignment with it."""
+
+    entity: int
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The best assignment of one pattern (of a union, the likeliest) for an answer.
+
+    ``witnesses`` are the candidates of each unknown, the best first. ``denied`` is 1 − min(1, κp)
+    of each negated part, in the order of the pattern's ``without``.
+    """
+
+    pattern: int
+    log_probability: float
+    assignment: dict[str, int]
+    witnesses: dict[str, tuple[Witness, ...]]
+    reasons: tuple[Reason, ...]
+    denied: tuple[float, ...]
+
+
+def explain(
+    search: Search, pattern: Pattern, place: int, answer: int, runner_ups: int
+) -> Explanation:
+    """Maximise over the candidates of a search of one query with its target fixed."""
+    target = search.plan.target
+    assert target is not None
+    domains = search.candidates | {target: torch.tensor([[answer]])}
+    tables = make_tables(search, domains)
+    total = float(maximise(tables, ()))
+    chosen = {target: answer}
+    witnesses = {}
+    for variable in search.plan.unknowns:
+        name = pattern.variables[int(variable[1:])]
+        witnesses[name] = _witnesses(tables, variable, domains[variable][0], 1 + runner_ups)
+    for variable in search.plan.unknowns:  # one after the other, so that ties are broken alike
+        best = maximise(tables, (variable,))[0].argmax()
+        chosen[variable] = int(domains[variable][0, best])
+        only = torch.full((1, domains[variable].shape[1]), -torch.inf, dtype=search.rows.dtype)
+        only[0, best] = 0.0
+        tables = [*tables, Table((variable,), only)]
+    names = {pattern.variables[int(v[1:])]: entity for v, entity in chosen.items()}
+    reasons = tuple(_reason(search, edge, i, names) for i, edge in enumerate(pattern.edges))
+    denied = tuple(_denied(search, chosen))
+    return Explanation(place, total, names, witnesses, reasons, denied)
+
+
+def _witnesses(tables: list[Table], variable: str, ids: Tensor, count: int) -> tuple[Witness, ...]:
+    best = maximise(tables, (variable,))[0].sort(descending=True, stable=True)
+    found: dict[int, float] = {}
+    for value, entity in zip(best.values.tolist(), ids[best.indices].tolist(), strict=True):
+        if len(found) < count and value > -torch.inf:
+            found.setdefault(entity, value)
+    return tuple(Witness(*each) for each in found.items())
+
+
+def _reason(search: Search, edge: Edge, place: int, names: dict[str, int]) -> Reason:
+    arrow = next(arrow for arrow in _arrows(search) if arrow.relation == place)
+    head, tail = (names[t] if isinstance(t, str) else t for t in edge.terms)
+    source, goal = (tail, head) if arrow.inverse else (head, tail)
+    rows, relation = search.rows, torch.tensor([edge.relation])
+    log_p = rows.log_p(torch.tensor([source]), relation, arrow.inverse)[0, goal]
+    known = bool(rows.facts.contains([[head, edge.relation, tail]])[0])
+    energy = rows.energy(source, edge.relation, goal, arrow.inverse)
+    return Reason(edge, head, tail, float(log_p.exp()), energy, known, arrow.inverse)
+
+
+def _arrows(search: Search) -> list[Arrow]:
+    plan = search.plan
+    found = [arrow for loops in plan.loops.values() for arrow in loops]
+    for factors in (plan.scalars, *plan.unary.values(), *plan.links.values()):
+        found += [factor for factor in factors if isinstance(factor, Arrow)]
+    return found
+
+
+def _denied(search: Search, chosen: dict[str, int]) -> list[float]:
+    found = []
+    for negation in search.plan.negations:
+        if negation.goal is None:
+            found.append(float(search.constant_of(negation).exp()))
+            continue
+        given = torch.tensor([[chosen[v] for v in negation.given]], dtype=torch.long)
+        values = search.values(negation, search.batch, given.reshape(1, -1))
+        found.append(float(values[0, chosen[negation.goal]].exp()))
+    return found
