@@ -104,7 +104,7 @@ def settle(pattern: Pattern, keep: Collection[str]) -> Pattern | None:
 
 def _connected(pattern: Pattern) -> bool:
     """Tell whether the variables of the edges hang together."""
-    reached = set(pattern.variables[:1])
+    reached: set[Term] = set(pattern.variables[:1])
     for _ in pattern.variables:
         reached.update(*(e.terms for e in pattern.edges if not reached.isdisjoint(e.terms)))
         reached = {term for term in reached if isinstance(term, str)}
