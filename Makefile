@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.tx
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
-demo: .venv/installed ## Show two worked examples, then train on UMLS, measure and ask
+demo: .venv/installed ## Show two worked examples, then train on UMLS, measure, predict and ask
 	@for example in person_film maternal_grandfather; do \
 		echo "== examples/$$example.py"; \
 		$(BIN)/python examples/$$example.py || exit; \
@@ -26,6 +26,8 @@ demo: .venv/installed ## Show two worked examples, then train on UMLS, measure a
 		echo "== sheaves $$command"; \
 		$(BIN)/sheaves $$command || exit; \
 	done
+	@echo "== examples/questions.py build/umls"
+	@$(BIN)/python examples/questions.py build/umls
 
 test: lint ## Check style, types and imports, then run every test and doctest
 	@echo "== Running the tests and the doctests"

@@ -53,9 +53,10 @@ class _Line(NamedTuple):
 
 
 def _tree(explanation: Explanation) -> Iterator[_Line]:
-    target = explanation.target
+    target, drawn = explanation.target, set[int]()
     yield _Line(vertex_label(target, explanation.entities[target]))
-    yield from _below(explanation, target, "", set(), {target})
+    yield from _below(explanation, target, "", drawn, {target})
+    yield from _apart(explanation, "", drawn)
 
 
 def _below(
@@ -64,29 +65,45 @@ def _below(
     """The edges at a vertex that are not drawn yet, each with what hangs on its other end."""
     mine = [i for i, r in enumerate(explanation.reasons) if vertex in r.edge.terms]
     mine = [i for i in mine if i not in drawn]
-    parts = [part for part in explanation.against if part.target == vertex]
+    parts = [part for part in explanation.against if _hangs_on(part, explanation) == vertex]
     drawn.update(mine)
     for count, place in enumerate(mine, 1):
         last = count == len(mine) + len(parts)
         reason = explanation.reasons[place]
         other = reason.edge.head if reason.edge.tail == vertex else reason.edge.tail
         again = other in seen and isinstance(other, str)
-        text = f"{indent}{'└' if last else '├'}{_edge(explanation, reason, vertex)}"
+        text = f"{indent}{'└' if last else '├'}{_edge(reason, vertex)}"
         yield _Line(text + (" ↑" if again else ""), _note(reason))
         if isinstance(other, str) and not again:
             seen.add(other)
             yield from _below(explanation, other, indent + ("   " if last else "│  "), drawn, seen)
     for count, part in enumerate(parts, 1):
         last = count == len(parts)
-        yield _Line(
-            f"{indent}{'└' if last else '├'}─ not:",
-            f"probability {part.probability:.4f} at most",
-        )
-        deeper = indent + ("   " if last else "│  ")
-        yield from _below(part, part.target, deeper, set(), {part.target})
+        chance = f"probability {part.probability:.4f} at most"
+        yield _Line(f"{indent}{'└' if last else '├'}─ not:", chance)
+        deeper, inner = indent + ("   " if last else "│  "), set[int]()
+        if part.target == vertex:
+            yield from _below(part, vertex, deeper, inner, {vertex})
+        yield from _apart(part, deeper, inner)
 
 
-def _edge(explanation: Explanation, reason: Reason, vertex: str) -> str:
+def _hangs_on(part: Explanation, outer: Explanation) -> str:
+    """Where a negated part is drawn: one that shares no variable says something of the whole."""
+    return part.target if part.target in outer.entities else outer.target
+
+
+def _apart(explanation: Explanation, indent: str, drawn: set[int]) -> Iterator[_Line]:
+    """The edges that nothing connects with the target."""
+    for place, reason in enumerate(explanation.reasons):
+        if place not in drawn:
+            head, tail = (
+                vertex_label(term, name) if isinstance(term, str) else name
+                for term, name in zip(reason.edge.terms, (reason.head, reason.tail), strict=True)
+            )
+            yield _Line(f"{indent}{head} ── {reason.relation} ─▸ {tail}", _note(reason))
+
+
+def _edge(reason: Reason, vertex: str) -> str:
     forwards = reason.edge.head == vertex
     other, name = (reason.edge.tail, reason.tail) if forwards else (reason.edge.head, reason.head)
     label = vertex_label(other, name) if isinstance(other, str) else name
@@ -186,16 +203,20 @@ def _layout(
     target: str, arrows: list[_Arrow], labels: dict[str, str]
 ) -> dict[str, tuple[float, float]]:
     """Columns by the number of edges to the target; a vertex stands amid those behind it."""
-    column, behind, waiting = {target: 0}, {target: list[str]()}, [target]
-    while waiting:
-        near = waiting.pop(0)
-        for arrow in arrows:
-            for one, other in ((arrow.start, arrow.end), (arrow.end, arrow.start)):
-                if one == near and other not in column:
-                    column[other], behind[other] = column[near] + 1, []
-                    behind[near].append(other)
-                    waiting.append(other)
+    column: dict[str, int] = {}
+    behind: dict[str, list[str]] = {}
     rows: dict[str, float] = {}
+
+    def explore(first: str) -> None:
+        column[first], behind[first], waiting = 0, [], [first]
+        while waiting:
+            near = waiting.pop(0)
+            for arrow in arrows:
+                for one, other in ((arrow.start, arrow.end), (arrow.end, arrow.start)):
+                    if one == near and other not in column:
+                        column[other], behind[other] = column[near] + 1, []
+                        behind[near].append(other)
+                        waiting.append(other)
 
     def settle(vertex: str, first: float) -> float:
         """Place a vertex and all behind it from a row on; return the next free row."""
@@ -206,7 +227,11 @@ def _layout(
         rows[vertex] = (far[0] + far[-1]) / 2 if far else first
         return max(free, first + ROW)
 
-    settle(target, 0.0)
+    free = 0.0
+    for vertex in (target, *labels):  # what nothing connects with the target stands below
+        if vertex not in column:
+            explore(vertex)
+            free = settle(vertex, free)
     longest = max(len(line) for arrow in arrows for line in arrow.label.splitlines())
     x, centre = MARGIN, dict[int, float]()
     for number in range(max(column.values()), -1, -1):

@@ -1,0 +1,96 @@
+"""Four questions about UMLS that no single fact answers, in words and with reasons.
+
+Training never sees a question, only facts, and some facts were held back from it. The questions
+here were chosen so that such facts matter: every answer shown is new to the model, and where a
+reason is one of the facts held back, the answer can be seen to be right.
+
+Run it with the folder of a model of UMLS, or without, to train one first.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.explain import Explanation, Reason
+from knowledge_sheaves.training import TrainingConfig, train
+
+QUESTIONS = {
+    "What prevents that which results from a disease or syndrome?": (
+        "?y result_of disease_or_syndrome . ?x prevents ?y"
+    ),
+    "What treats mental or behavioral dysfunctions and prevents diseases as well?": (
+        "?x treats mental_or_behavioral_dysfunction . ?x prevents disease_or_syndrome"
+    ),
+    "What is caused by things that both enzymes and poisons interact with?": (
+        "enzyme interacts_with ?y . hazardous_or_poisonous_substance interacts_with ?y"
+        " . ?y causes ?x"
+    ),
+    "What does an antibiotic affect without disrupting it?": (
+        "antibiotic affects ?x . not antibiotic disrupts ?x"
+    ),
+}
+VERBS = {"result_of": "results from"}
+
+Fact = tuple[str, str, str]
+
+
+def model_of_umls() -> SheafEmbedding:
+    """Train for a few seconds."""
+    print("Training on UMLS; give the folder of a model to skip this.")
+    training = TrainingConfig(epochs=8, batch_size=256, negatives=None, n3=0.01, threads=1)
+    return train(load("umls"), model_config("complex", dim=256), training)
+
+
+def facts_held_back(model: SheafEmbedding) -> set[Fact]:
+    """The facts that training did not see."""
+    splits = [graph for name, graph in dataset_of(model).splits.items() if name != "train"]
+    return {(h, r, t) for graph in splits for h, r, t in graph.decode(graph.triples)}
+
+
+def words(name: str) -> str:
+    """A name of UMLS as people write it."""
+    return VERBS.get(name, name).replace("_", " ")
+
+
+def sentence(reason: Reason, held_back: set[Fact]) -> str:
+    """One edge of an explanation, and where it comes from."""
+    fact = reason.head, reason.relation, reason.tail
+    said = " ".join(map(words, fact))
+    if reason.known:
+        return f"{said} (known)"
+    truth = "a fact held back" if fact in held_back else "not among the facts"
+    return f"{said} (predicted with probability {reason.probability:.2f}; {truth})"
+
+
+def because(explanation: Explanation, held_back: set[Fact]) -> list[str]:
+    """The reasons for an answer, and what speaks against it."""
+    reasons = [sentence(reason, held_back) for reason in explanation.reasons]
+    for part in explanation.against:
+        denied = " and ".join(
+            " ".join(map(words, (r.head, r.relation, r.tail))) for r in part.reasons
+        )
+        reasons.append(f"it is unlikely that {denied} (probability {part.probability:.2f})")
+    return reasons
+
+
+def main() -> None:
+    model = SheafEmbedding.load(sys.argv[1]) if len(sys.argv) > 1 else model_of_umls()
+    asker, held_back = Asker(model), facts_held_back(model)
+    for question, query in QUESTIONS.items():
+        everything = asker.answer(query, top=model.graph.num_entities)
+        known = [words(answer.names[0]) for answer in everything if answer.known]
+        print(f"\n{question}\n  asked as: {query}")
+        print(f"  known already: {', '.join(known[:4]) or 'nothing'}{' …' * (len(known) > 4)}")
+        new = asker.answer(query, top=2, new=True, explain=True)
+        for answer, explanation in zip(new, new.explanation, strict=True):
+            print(f"  new: {words(answer.names[0])}, probability {answer.probability:.2f}, because")
+            for reason in because(explanation, held_back):
+                print(f"    - {reason}")
+
+
+if __name__ == "__main__":
+    main()
