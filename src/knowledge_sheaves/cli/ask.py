@@ -36,11 +36,12 @@ Names are completed with the Tab key.
 def ask(model: Folder) -> None:
     """Open a prompt for questions about a model, with completion of names by the Tab key.
 
-    Questions are written in SPARQL or in the short form; :help tells more.
+    Questions are written in SPARQL or in the short form; :help tells more. They may be piped in,
+    a question a line.
 
     \b
     Example:
-      echo 'virus causes ?y . ?x treats ?y' | sheaves ask model/
+      sheaves ask model/
     """
     from knowledge_sheaves.query.asking import Asker
 
@@ -121,7 +122,7 @@ def questions() -> Iterator[str]:
         if line.strip():
             lines.append(line)
         text = "\n".join(lines).strip()
-        closed = text.count("{") == text.count("}") > 0
+        closed = text.count("}") >= max(text.count("{"), 1)
         if text and (not line.strip() or not is_sparql(text) or closed):
             yield text
             lines = []

@@ -229,7 +229,8 @@ def _answer_many(
                 failed += "error" in document
                 typer.echo(json.dumps(document, ensure_ascii=False))
             progress.update(task, advance=len(some))
-    typer.echo(f"{len(lines):,} queries, {failed:,} of them without an answer.", err=True)
+    said = f"{len(lines):,} queries, {failed:,} of them not understood or not answered."
+    typer.echo(said, err=True)
     if failed:
         raise typer.Exit(2)
 
