@@ -19,7 +19,7 @@ from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.query import Edge, Pattern, Query
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.drawing import draw, plot
-from knowledge_sheaves.query.explain import Explanation, explain
+from knowledge_sheaves.query.explain import Explainer, Explanation
 from knowledge_sheaves.query.extension import noise
 from knowledge_sheaves.query.results import select_json, term
 from knowledge_sheaves.query.short import to_sparql
@@ -95,7 +95,7 @@ def test_edge_energies_add_up_to_the_answers_energy(
     (found,) = answer(model, ask(model, Pattern(SHAPES[shape])), options, EVERYONE)
     assert len(found) == len(NAMES)
     for place in (0, 5):
-        explanation = explain(model, found, place, options)
+        explanation = Explainer(model, options).explain(found, place)
         assert explanation.energy == pytest.approx(float(found.energies[place]), abs=1e-6)
         assert explanation.entities["?x"] == found[place].names[0]
 
@@ -105,7 +105,7 @@ def test_a_harmonic_witness_is_the_cheapest_entity(name: str) -> None:
     model = make_model(name)
     options = Options("harmonic", tau=1.0)
     (found,) = answer(model, ask(model, Pattern(SHAPES["2p"])), options, EVERYONE)
-    explanation = explain(model, found, 2, options, runner_ups=5)
+    explanation = Explainer(model, options, runner_ups=5).explain(found, 2)
     (witness,) = explanation.witnesses
     entities = model.graph.entities
     costs = {}
@@ -126,7 +126,7 @@ def test_spread_of_an_unknown_between_two_springs() -> None:
     model = make_model("transe")
     options = Options("harmonic", tau=1.0)
     (found,) = answer(model, ask(model, Pattern(SHAPES["2p"])), options)
-    (witness,) = explain(model, found, 0, options).witnesses
+    (witness,) = Explainer(model, options).explain(found, 0).witnesses
     assert witness.spread == pytest.approx((noise(model) / 2) ** 0.5)
     triples = model.graph.triples
     assert noise(model) == pytest.approx(float(model.energies(triples).mean()) / model.config.dim)
@@ -142,7 +142,7 @@ def test_edge_probabilities_multiply_to_the_answers(
     (found,) = answer(model, ask(model, Pattern(SHAPES[shape], without)), options, EVERYONE)
     assert found.probabilities is not None
     for place in (0, 3):
-        explanation = explain(model, found, place, options)
+        explanation = Explainer(model, options).explain(found, place)
         assert explanation.probability == pytest.approx(float(found.probabilities[place]))
         (against,) = explanation.against
         assert against.reasons[0].head == "e4"
@@ -156,7 +156,7 @@ def test_chosen_witnesses_are_those_of_exhaustive_search(complex_model: SheafEmb
     model, options = complex_model, Options("chaining", facts="ignored", tau=1.0)
     (found,) = answer(model, ask(model, Pattern(SHAPES["cycle"])), options, EVERYONE)
     for place in range(len(found)):
-        explanation = explain(model, found, place, options, runner_ups=5)
+        explanation = Explainer(model, options, runner_ups=5).explain(found, place)
         chosen = {w.variable: w.best.name for w in explanation.witnesses}
         best = max(
             itertools.product(NAMES, repeat=2),
@@ -188,7 +188,7 @@ def test_of_a_union_the_likelier_branch_is_shown(complex_model: SheafEmbedding) 
     known, unknown = Pattern((Edge(0, 0, "?x"),)), Pattern((Edge(3, 2, "?x"),))
     (found,) = answer(model, ask(model, unknown, known), options, EVERYONE)
     place = next(i for i, each in enumerate(found) if each.names == ("e1",))
-    (reason,) = explain(model, found, place, options).reasons
+    (reason,) = Explainer(model, options).explain(found, place).reasons
     assert (reason.head, reason.known) == ("e0", True)
 
 
@@ -365,4 +365,4 @@ def test_a_saved_model_answers(complex_model: SheafEmbedding, tmp_path: Path) ->
 def test_only_answers_that_are_there_can_be_explained(complex_model: SheafEmbedding) -> None:
     (found,) = answer(complex_model, ask(complex_model, Pattern(SHAPES["2i"])), Options(tau=1.0))
     with pytest.raises(InputError, match="There are 6 answers, and none at place 6"):
-        explain(complex_model, found, 6)
+        Explainer(complex_model, Options(tau=1.0)).explain(found, 6)

@@ -11,7 +11,7 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
-from knowledge_sheaves.query.explain import Explanation, explain
+from knowledge_sheaves.query.explain import Explainer, Explanation
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.short import is_sparql, to_sparql
 from knowledge_sheaves.query.solve import Options, Wanted
@@ -140,8 +140,10 @@ class Asker:
     ) -> tuple[Explanation, ...]:
         """Explain the first answers, or all."""
         shown = len(answers) if count is None else min(count, len(answers))
-        options = options or self.options
-        return tuple(explain(self.model, answers, place, options) for place in range(shown))
+        if not shown:
+            return ()
+        explainer = Explainer(self.model, options or self.options)
+        return tuple(explainer.explain(answers, place) for place in range(shown))
 
     def _options(self, solver: str | None) -> Options:
         return self.options if solver is None else replace(self.options, solver=solver)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 KNOWN, PREDICTED, NEGATED, PAPER = "#1b7f5c", "#2f5fb3", "#b3362f", "#ffffff"
 FORMATS = (".svg", ".png", ".pdf")
+CERTAIN = 0.999999
 CHARACTER, ROW, MARGIN = 0.088, 0.95, 0.6
 
 
@@ -111,8 +112,10 @@ def _edge(reason: Reason, vertex: str) -> str:
 
 
 def _note(reason: Reason) -> str:
-    chance = "known" if reason.known else f"probability {reason.probability:.4f}"
-    return f"energy {reason.energy:.4f}   {chance}"
+    words = ["known"] if reason.known else []
+    if not reason.known or reason.probability < CERTAIN:  # known, but to be ignored
+        words.append(f"probability {reason.probability:.4f}")
+    return f"energy {reason.energy:.4f}   {', '.join(words)}"
 
 
 def _unknowns(explanation: Explanation) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,12 +16,13 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
-from knowledge_sheaves.query.extension import extended
+from knowledge_sheaves.query.extension import extended, put
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solve import Options
-from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen
+from knowledge_sheaves.query.typing import typed_parts
+from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, make_solver
 
-__all__ = ["Candidate", "Explanation", "Reason", "Witness", "explain"]
+__all__ = ["Candidate", "Explainer", "Explanation", "Reason", "Witness"]
 
 RUNNER_UPS = 3
 
@@ -106,15 +107,8 @@ def is_named(variable: str) -> bool:
     return not variable.startswith("?.")
 
 
-@torch.no_grad()
-def explain(
-    model: SheafEmbedding,
-    answers: Answers,
-    place: int = 0,
-    options: Options | None = None,
-    runner_ups: int = RUNNER_UPS,
-) -> Explanation:
-    """Explain one of the answers; ``options`` are those that it was found with.
+class Explainer:
+    """Explains answers of one model; ``options`` are those that they were found with.
 
     >>> from knowledge_sheaves.embedding import SheafEmbedding, model_config
     >>> from knowledge_sheaves.graph import KnowledgeGraph
@@ -125,71 +119,75 @@ def explain(
     >>> query = Query.from_triples(
     ...     [("Julia", "friends", "?y"), ("?y", "favorite movie", "?x")], "?x", graph)
     >>> model, options = SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)
-    >>> print(explain(model, answer(model, query, options)[0], 0, options))
+    >>> print(Explainer(model, options).explain(answer(model, query, options)[0]))
     Julia friends Sachin (known); Sachin favorite movie Star Wars (known)
     """
-    if not 0 <= place < len(answers):
-        raise InputError(f"There are {len(answers)} answers, and none at place {place}.")
-    options = replace(options or Options(), solver=answers.solver)
-    given = dict(zip(answers.query.targets, answers.ids[place].tolist(), strict=True))
-    explainer = _Explainer(model, options, runner_ups)
-    readings = []
-    for pattern in answers.query.patterns:
-        if explainer.fits(pattern, given):
-            readings.append(explainer.explain(pattern, given, answers.query.targets[-1]))
-    return max(readings, key=lambda reading: reading.probability)
 
-
-class _Explainer:
-    """What the explanations of all parts of a query share."""
-
-    def __init__(self, model: SheafEmbedding, options: Options, runner_ups: int) -> None:
-        self.model, self.graph, self.options = model, model.graph, options
+    def __init__(
+        self, model: SheafEmbedding, options: Options | None = None, runner_ups: int = RUNNER_UPS
+    ) -> None:
+        self.graph, self.options = model.graph, options or Options()
         self.runner_ups = runner_ups
         self.names = model.graph.schema.relation_names
+        self.solver = make_solver(model, self.options)
 
-    def fits(self, pattern: Pattern, given: Mapping[str, int]) -> bool:
+    @torch.no_grad()
+    def explain(self, answers: Answers, place: int = 0) -> Explanation:
+        """Explain the answer at a place."""
+        if not 0 <= place < len(answers):
+            raise InputError(f"There are {len(answers)} answers, and none at place {place}.")
+        targets = answers.query.targets
+        given = dict(zip(targets, answers.ids[place].tolist(), strict=True))
+        readings = [
+            self._pattern(pattern, given, targets[-1], answers.solver)
+            for pattern in answers.query.patterns
+            if self._fits(pattern, given)
+        ]
+        return max(readings, key=lambda reading: reading.probability)
+
+    def _fits(self, pattern: Pattern, given: Mapping[str, int]) -> bool:
         """Whether a branch allows this answer at all: its types, and what VALUES says."""
         if any(given.get(variable, entity) != entity for variable, entity in pattern.bindings):
             return False
-        kinds = self.graph.entity_types
-        for edge in pattern.edges:
-            parts = self.graph.schema.edges(self.names[edge.relation])
-            ends = self.graph.schema.graph
-            sides = ((edge.head, ends.heads[parts]), (edge.tail, ends.tails[parts]))
-            fitting = np.ones(len(parts), np.bool_)
-            for term, types in sides:
-                entity = given.get(term) if isinstance(term, str) else term
-                fitting &= True if entity is None else types == kinds[entity]
-            if not fitting.any():
-                return False
+        try:
+            typed_parts(put(pattern, given), self.graph)
+        except InputError:  # no reading of its relations has such types
+            return False
         return True
 
-    def explain(self, pattern: Pattern, given: Mapping[str, int], target: str) -> Explanation:
+    def _pattern(
+        self, pattern: Pattern, given: Mapping[str, int], target: str, solver: str
+    ) -> Explanation:
         """Explain a pattern with some variables given, seen from the target."""
-        find = chosen if self.options.solver == "chaining" else extended
-        found = find(self.model, pattern, given, target, self.options, self.runner_ups)
+        found = self._found(pattern, given, target, solver)
         reasons = tuple(
             self._reason(*each, found)
             for each in zip(pattern.edges, found.energies, found.probabilities, strict=True)
         )
         against = tuple(
-            self._against(inner, found.entities, target)
+            self._against(inner, found.entities, target, solver)
             for inner in pattern.without
-            if self.fits(inner, found.entities)
+            if self._fits(inner, found.entities)
         )
         chance = math.prod(reason.probability for reason in reasons)
         for part in against:
             chance *= 1 - min(1.0, self.options.kappa * part.probability)
         names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}
-        return Explanation(
-            target, self.options.solver, names, reasons, found.witnesses, against, chance
-        )
+        return Explanation(target, solver, names, reasons, found.witnesses, against, chance)
 
-    def _against(self, inner: Pattern, found: Mapping[str, int], target: str) -> Explanation:
+    def _found(self, pattern: Pattern, given: Mapping[str, int], target: str, solver: str) -> Found:
+        if solver == "chaining":
+            return chosen(self.solver, pattern, given, target, self.runner_ups)
+        rows = self.solver.rows
+        return extended(rows, pattern, given, target, self.options, self.runner_ups)
+
+    def _against(
+        self, inner: Pattern, found: Mapping[str, int], target: str, solver: str
+    ) -> Explanation:
+        """Explain a negated part at its best, seen from a variable that it shares."""
         shared = {v: entity for v, entity in found.items() if v in inner.variables}
-        goal = target if target in shared else next(iter(shared), inner.variables[:1] or (target,))
-        return self.explain(inner, shared, goal if isinstance(goal, str) else goal[0])
+        goal = target if target in shared else next(iter((*shared, *inner.variables, target)))
+        return self._pattern(inner, shared, goal, solver)
 
     def _reason(self, edge: Edge, energy: float, probability: float, found: Found) -> Reason:
         head, tail = (found.entities[t] if isinstance(t, str) else t for t in edge.terms)

@@ -20,6 +20,7 @@ from knowledge_sheaves.query.harmonic import (
     type_prior,
 )
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+from knowledge_sheaves.query.rows import Rows
 from knowledge_sheaves.query.solve import Options
 from knowledge_sheaves.query.typing import typed_parts
 from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances
@@ -30,7 +31,7 @@ MOST_TRIPLES = 2_000
 
 
 def extended(
-    model: SheafEmbedding,
+    rows: Rows,
     pattern: Pattern,
     given: Mapping[str, int],
     target: str,
@@ -38,9 +39,10 @@ def extended(
     runner_ups: int,
 ) -> Found:
     """Extend the known entities and the given answer over the unknowns of a pattern."""
+    model = rows.model
     readings = [
         _Extension.of(model, pattern, parts, given, target, options)
-        for parts in typed_parts(_put(pattern, given), model.graph)
+        for parts in typed_parts(put(pattern, given), model.graph)
     ]
     best = min(readings, key=_Extension.total)
     unknown = [v for v in pattern.variables if v not in given]
@@ -54,17 +56,17 @@ def extended(
         witnesses.append(Witness(variable, first, tuple(others), spreads[vertex], pull))
         found[variable] = next(iter(near))
     entities = {v: found[v] for v in pattern.variables}
-    chances = edge_chances(model, pattern, entities, target, options)
+    chances = edge_chances(rows, pattern, entities, target)
     return Found(entities, tuple(witnesses), best.energies(), chances)
 
 
-def _put(pattern: Pattern, given: Mapping[str, int]) -> Pattern:
+def put(pattern: Pattern, given: Mapping[str, int]) -> Pattern:
     """The edges of a pattern with entities in the place of variables, one for one."""
 
-    def put(term: Term) -> Term:
+    def new(term: Term) -> Term:
         return given.get(term, term) if isinstance(term, str) else term
 
-    return Pattern(tuple(Edge(put(e.head), e.relation, put(e.tail)) for e in pattern.edges))
+    return Pattern(tuple(Edge(new(e.head), e.relation, new(e.tail)) for e in pattern.edges))
 
 
 @dataclass(frozen=True, eq=False)

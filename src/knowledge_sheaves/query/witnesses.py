@@ -9,12 +9,14 @@ from dataclasses import asdict, dataclass
 import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.chaining_explain import Witness as Assigned
 from knowledge_sheaves.query.chaining_explain import explain
 from knowledge_sheaves.query.chaining_plan import _distances, _point, make_plan, template
 from knowledge_sheaves.query.chaining_search import Search, Solver
 from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.rows import Rows
 from knowledge_sheaves.query.solve import Options, _tau
 from knowledge_sheaves.query.sparql_patterns import substitute
 
@@ -66,13 +68,15 @@ class Found:
     probabilities: list[float]
 
 
+def make_solver(model: SheafEmbedding, options: Options) -> Solver:
+    """The search that led to the answers, ready to be repeated."""
+    return Chaining(
+        model, k=options.k, facts=options.facts, kappa=options.kappa, tau=_tau(model, options)
+    ).solver()
+
+
 def chosen(
-    model: SheafEmbedding,
-    pattern: Pattern,
-    given: Mapping[str, int],
-    target: str,
-    options: Options,
-    runner_ups: int,
+    solver: Solver, pattern: Pattern, given: Mapping[str, int], target: str, runner_ups: int
 ) -> Found:
     """The best assignment of the unknowns to the candidates that chaining kept for them."""
     known = {variable: entity for variable, entity in given.items() if variable != target}
@@ -80,49 +84,37 @@ def chosen(
     entities, witnesses = dict(given), []
     if asked.variables:
         goal = target if target in asked.variables else asked.variables[0]
-        search = _search(model, asked, goal, options)
+        search = _search(solver, asked, goal)
         answer = given[goal] if goal in given else int(search.result()[0].argmax())
         best = explain(search, asked, 0, answer, runner_ups)
         entities |= best.assignment
-        witnesses = [_witness(model, *each) for each in best.witnesses.items()]
+        graph = solver.rows.model.graph
+        witnesses = [_witness(graph, *each) for each in best.witnesses.items()]
     found = {variable: entities[variable] for variable in pattern.variables}
-    rows = _solver(model, options).rows
-    energies = [rows.energy(*each) for each in _between(pattern, found, target)]
-    chances = edge_chances(model, pattern, found, target, options)
+    energies = [solver.rows.energy(*each) for each in _between(pattern, found, target)]
+    chances = edge_chances(solver.rows, pattern, found, target)
     return Found(found, tuple(witnesses), energies, chances)
 
 
-def _witness(model: SheafEmbedding, variable: str, found: Sequence[Assigned]) -> Witness:
-    names = model.graph.entities
+def _search(solver: Solver, pattern: Pattern, target: str) -> Search:
+    entities, relations = (torch.tensor([ids], dtype=torch.long) for ids in pattern.constants)
+    goal = f"?{pattern.variables.index(target)}"
+    plan = make_plan(template(pattern.shape), goal, entities.shape[1])
+    return Search(solver, plan, entities, relations)
+
+
+def _witness(graph: KnowledgeGraph, variable: str, found: Sequence[Assigned]) -> Witness:
     first, *others = (
-        Candidate(names[each.entity], probability=math.exp(each.log_probability)) for each in found
+        Candidate(graph.entities[each.entity], probability=math.exp(each.log_probability))
+        for each in found
     )
     return Witness(variable, first, tuple(others))
 
 
-def _solver(model: SheafEmbedding, options: Options) -> Solver:
-    return Chaining(
-        model, k=options.k, facts=options.facts, kappa=options.kappa, tau=_tau(model, options)
-    ).solver()
-
-
-def _search(model: SheafEmbedding, pattern: Pattern, target: str, options: Options) -> Search:
-    """Repeat the search that led to the answer: it has the candidates."""
-    entities, relations = (torch.tensor([ids], dtype=torch.long) for ids in pattern.constants)
-    goal = f"?{pattern.variables.index(target)}"
-    plan = make_plan(template(pattern.shape), goal, entities.shape[1])
-    return Search(_solver(model, options), plan, entities, relations)
-
-
 def edge_chances(
-    model: SheafEmbedding,
-    pattern: Pattern,
-    entities: Mapping[str, int],
-    target: str,
-    options: Options,
+    rows: Rows, pattern: Pattern, entities: Mapping[str, int], target: str
 ) -> list[float]:
     """p_e of every edge between the entities that stand at its ends, seen from the target."""
-    rows = _solver(model, options).rows
     return [
         float(rows.log_p(torch.tensor([source]), torch.tensor([name]), inverse)[0, goal].exp())
         for source, name, goal, inverse in _between(pattern, entities, target)
