@@ -58,6 +58,24 @@ def test_mixed_batches_are_grouped_and_put_back_in_order(transe: SheafEmbedding)
         assert torch.equal(found.ids, alone.ids)
 
 
+def test_variables_may_have_any_names_and_targets_any_place(transe: SheafEmbedding) -> None:
+    """The same edges with other names, and another variable asked for, in one batch."""
+    one = Query(("?x",), (Pattern((Edge(0, 1, "?y"), Edge("?y", 2, "?x"))),))
+    renamed = Query(("?y",), (Pattern((Edge(3, 1, "?x"), Edge("?x", 2, "?y"))),))
+    middle = Query(("?y",), (Pattern((Edge(0, 1, "?y"), Edge("?y", 2, "?x"))),))
+    union = Query(("?x",), (one.patterns[0], Pattern((Edge(5, 0, "?x"),))))
+    other = Query(
+        ("?a",), (Pattern((Edge(2, 1, "?b"), Edge("?b", 2, "?a"))), Pattern((Edge(6, 0, "?a"),)))
+    )
+    queries = [one, renamed, middle, union, other]
+    assert sorted(map(sorted, by_shape(queries).values())) == [[0, 1], [2], [3, 4]]
+    for solver in ("harmonic", "chaining"):
+        together = answer(transe, queries, Options(solver=solver, tau=1.0), Wanted(top=5))
+        for query, found in zip(queries, together, strict=True):
+            (alone,) = answer(transe, query, Options(solver=solver, tau=1.0), Wanted(top=5))
+            assert torch.equal(found.ids, alone.ids)
+
+
 def test_memory_limits_the_batch_not_the_answers(transe: SheafEmbedding) -> None:
     queries = [path(e, 0, 1) for e in range(8)]
     small = answer(transe, queries, Options(solver="harmonic", memory_limit=1), Wanted(top=5))

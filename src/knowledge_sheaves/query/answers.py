@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,40 @@ class Answers:
         return columns
 
 
+def canonical(query: Query) -> Query:
+    """The same query with variables called by their roles: ?t0 … for targets, ?v0 … for others.
+
+    >>> canonical(Query(("?film",), (Pattern((Edge(3, 0, "?film"),)),))).targets
+    ('?t0',)
+    """
+    names = {target: f"?t{i}" for i, target in enumerate(query.targets)}
+    others = (v for pattern in query.patterns for inner in pattern.walk() for v in inner.variables)
+    for variable in others:
+        names.setdefault(variable, f"?v{len(names)}")
+    return Query(
+        tuple(names[t] for t in query.targets), tuple(_rename(p, names) for p in query.patterns)
+    )
+
+
+def _rename(pattern: Pattern, names: dict[str, str]) -> Pattern:
+    def term(old: Term) -> Term:
+        return names.get(old, old) if isinstance(old, str) else old
+
+    return Pattern(
+        tuple(Edge(term(e.head), e.relation, term(e.tail)) for e in pattern.edges),
+        tuple(_rename(inner, names) for inner in pattern.without),
+        tuple((term(a), term(b)) for a, b in pattern.different),
+        tuple((names.get(v, v), entity) for v, entity in pattern.bindings),
+    )
+
+
 def by_shape(queries: Sequence[Query]) -> dict[object, list[int]]:
-    """The places of queries that can be solved together: same shapes, same targets."""
+    """The places of queries that can be solved together: equal shapes, targets in equal places."""
     groups: dict[object, list[int]] = {}
     for place, query in enumerate(queries):
-        key = (query.targets, tuple(pattern.shape for pattern in query.patterns))
-        groups.setdefault(key, []).append(place)
+        named = canonical(query)
+        key = tuple((pattern.shape, pattern.variables) for pattern in named.patterns)
+        groups.setdefault((named.targets, key), []).append(place)
     return groups
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.answers import Answers, by_shape, top
+from knowledge_sheaves.query.answers import Answers, by_shape, canonical, top
 from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.harmonic import Lift, QueryBatch, target_energies
 from knowledge_sheaves.query.joint import COMBINATIONS, Combinations, best_combinations
@@ -162,6 +162,9 @@ def scores(
     """
     if len(queries[0].targets) > 1:
         raise InputError("Several targets have no single list of scores: use answer.")
+    if options.solver == "harmonic":
+        _refuse_negated_unknowns(queries[0])
+    queries = [canonical(query) for query in queries]
     if options.solver == "chaining":
         solver = Chaining(
             model,
@@ -220,21 +223,23 @@ def _chances(
     chances = probabilities(values, torch.from_numpy(np.asarray(counts)), tau)
     for place in range(len(patterns[0].without)):
         inner = [p.without[place] for p in patterns]
-        _refuse_negated_unknown(patterns[0], inner[0], target)
         energies = pattern_energies(model, inner, target, options)
         denied = _chances(model, inner, energies, target, options)
         chances = chances * (1 - (options.kappa * denied).clamp(max=1 - EPSILON))
     return chances
 
 
-def _refuse_negated_unknown(pattern: Pattern, inner: Pattern, target: str) -> None:
-    shared = (set(pattern.variables) & set(inner.variables)) - {target}
-    if shared or target not in inner.variables:
-        name = sorted(shared)[0] if shared else target
-        raise InputError(
-            f"The solver harmonic takes negation at the target only, and {name} is an unknown of "
-            f"the negated part: use the solver chaining."
-        )
+def _refuse_negated_unknowns(query: Query) -> None:
+    (target,) = query.targets
+    for pattern in query.patterns:
+        for inner in pattern.without:
+            shared = (set(pattern.variables) & set(inner.variables)) - {target}
+            if shared or target not in inner.variables:
+                name = min(shared) if shared else target
+                raise InputError(
+                    f"The solver harmonic takes negation at the target only, and {name} is an "
+                    f"unknown of the negated part: use the solver chaining."
+                )
 
 
 def stiffness(model: SheafEmbedding, pattern: Pattern) -> float:
