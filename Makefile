@@ -46,7 +46,7 @@ lint: .venv/installed ## Check style, types and the direction of imports
 	@$(BIN)/lint-imports --no-logo
 
 bench: .venv/installed ## Measure speed and memory
-	@for script in bench/*.py; do \
+	@for script in bench/[a-z]*.py; do \
 		echo "== $$script"; \
 		$(BIN)/python $$script || exit; \
 	done

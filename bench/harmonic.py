@@ -7,28 +7,14 @@ most as long. Run with ``make bench`` or ``python bench/harmonic.py``.
 
 from __future__ import annotations
 
-import resource
-import time
-from collections.abc import Callable
-
 import torch
+from _measure import peak_gib, seconds
 
 from knowledge_sheaves.graph import Multigraph
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, energy_form
 
 QUERIES, ENTITIES, RELATIONS = 10_000, 63_361, 400
 PATH = Multigraph.from_edges(4, [(0, 1), (1, 2), (2, 3)])
-
-
-def seconds(job: Callable[[], object], repeats: int = 3) -> float:
-    """The quickest of a few runs, after one to warm up."""
-    job()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def reduce(maps: BlockMap, tails: BlockMap, relations: torch.Tensor, source: torch.Tensor) -> None:
@@ -53,10 +39,6 @@ def compare(name: str, dim: int, maps: BlockMap, tails: BlockMap, goal: float) -
         f"ratio {reduction / product:5.2f} (goal: at most {goal}); peak memory so far "
         f"{reduced:.2f} GiB after the reduction, {peak_gib():.2f} GiB after the product"
     )
-
-
-def peak_gib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def main() -> None:

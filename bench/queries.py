@@ -9,12 +9,9 @@ Run with ``make bench`` or ``python bench/queries.py``.
 
 from __future__ import annotations
 
-import resource
-import time
-from collections.abc import Callable
-
 import numpy as np
 import torch
+from _measure import peak_gib, seconds
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
@@ -33,21 +30,6 @@ SHAPES: dict[str, list[tuple[str, str]]] = {
     "pi": [("e", "a"), ("a", "x"), ("e", "x")],
     "ip": [("e", "a"), ("e", "a"), ("a", "x")],
 }
-
-
-def seconds(job: Callable[[], object], repeats: int = 3) -> float:
-    """The median of a few runs, after one to warm up."""
-    job()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    return sorted(times)[len(times) // 2]
-
-
-def peak_gib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def make_model(name: str, dim: int) -> SheafEmbedding:

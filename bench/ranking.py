@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import torch
+from _measure import peak_gib
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.evaluation import Scorer, rank_triples
@@ -108,10 +108,6 @@ def pykeen_seconds(known: list[KnowledgeGraph], test: KnowledgeGraph) -> float:
         )
     )
     return taken * test.num_triples / PYKEEN_TRIPLES
-
-
-def peak_gib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import resource
 import subprocess
 import sys
 import warnings
@@ -31,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from _measure import peak_gib
 from ranking import graphs
 from torch.profiler import ProfilerActivity, profile
 
@@ -79,10 +79,6 @@ PYKEEN: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
 
 class TimeUpError(Exception):
     """Raised in a callback to end a training run."""
-
-
-def peak_gib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 # Ours.

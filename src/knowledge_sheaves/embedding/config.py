@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 
@@ -15,6 +15,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.vocabulary import suggestion
 
 TIED = "tied"
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
@@ -150,18 +151,22 @@ class SheafConfig:
     @classmethod
     def load(cls, path: str | Path) -> SheafConfig:
         """A model from a YAML or JSON file."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-            return cls.from_dict(data)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}.") from None
-        except (yaml.YAMLError, json.JSONDecodeError) as error:
-            problem = " ".join(str(error).split())
-            raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        return load_options(path, cls.from_dict)
+
+
+def load_options(path: str | Path, build: Callable[[Any], Options]) -> Options:
+    """Build something from the data of a YAML or JSON file; errors name the file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        return build(json.loads(text) if path.suffix == ".json" else yaml.safe_load(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
+    except (yaml.YAMLError, json.JSONDecodeError) as error:
+        problem = " ".join(str(error).split())
+        raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _whole(value: object) -> bool:

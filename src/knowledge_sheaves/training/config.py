@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
+from knowledge_sheaves.embedding.config import load_options
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.vocabulary import suggestion
 
@@ -132,15 +130,4 @@ class TrainingConfig:
     @classmethod
     def load(cls, path: str | Path) -> TrainingConfig:
         """Options from a YAML or JSON file."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-            return cls.from_dict(data)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}.") from None
-        except (yaml.YAMLError, json.JSONDecodeError) as error:
-            problem = " ".join(str(error).split())
-            raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        return load_options(path, cls.from_dict)

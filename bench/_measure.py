@@ -1,0 +1,23 @@
+"""What benchmarks share: how long a job takes, and how much memory the process has needed."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+
+
+def seconds(job: Callable[[], object], repeats: int = 3) -> float:
+    """The median of a few runs, after one to warm up."""
+    job()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def peak_gib() -> float:
+    """The most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
