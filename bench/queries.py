@@ -58,7 +58,7 @@ def make_queries(shape: list[tuple[str, str]], count: int, seed: int = 0) -> lis
 
 def energies(model: SheafEmbedding, queries: list[Query], options: Options, rows: int) -> None:
     for start in range(0, len(queries), rows):
-        values = scores(model, queries[start : start + rows], options)[0]
+        values = scores(model, queries[start : start + rows], options, chances=False)[0]
         top(values, 10)
 
 

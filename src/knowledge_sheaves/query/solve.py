@@ -153,12 +153,12 @@ def choose(model: SheafEmbedding, query: Query, options: Options) -> str:
 
 
 def scores(
-    model: SheafEmbedding, queries: Sequence[Query], options: Options
+    model: SheafEmbedding, queries: Sequence[Query], options: Options, chances: bool = True
 ) -> tuple[Tensor, Tensor | None]:
     """Energies (queries, entities) of queries of one shape, lower first, and probabilities.
 
     Energies are those of the solver where it has one pattern to minimise, and −log p where
-    probabilities of several branches were combined.
+    probabilities of several branches were combined. Who only ranks can do without ``chances``.
     """
     if len(queries[0].targets) > 1:
         raise InputError("Several targets have no single list of scores: use answer.")
@@ -179,6 +179,10 @@ def scores(
         return -logs, logs.exp()
     if options.solver == "naive":
         return _naive(model, queries), None
+    first = queries[0].patterns
+    if not chances and len(first) == 1 and not first[0].without:
+        patterns = [query.patterns[0] for query in queries]
+        return pattern_energies(model, patterns, queries[0].targets[0], options), None
     return _harmonic(model, queries, options)
 
 
