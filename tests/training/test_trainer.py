@@ -36,7 +36,7 @@ def say(progress):
 
 out, resume = sys.argv[1], sys.argv[2] == "resume"
 config = TrainingConfig(
-    epochs=6, batch_size=512, negatives=60, dropout=0.1, patience=50, threads=1, seed=5
+    epochs=12, batch_size=512, negatives=60, dropout=0.1, patience=50, threads=1, seed=5
 )
 model = model_config("rote", dim=16)
 train(load("nations"), model, config, out=out, resume=resume, on_progress=say)
