@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,16 @@ relations:
 def schema_file(tmp_path: Path) -> Path:
     file = tmp_path / "films.yaml"
     file.write_text(FILMS, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """The benchmark's archive, in miniature, where `sheaves download` looks for it."""
+    file = tmp_path / "data" / "KG_data.zip"
+    file.parent.mkdir()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("NELL-betae/train.txt", "0\t0\t1\n")
     return file
 
 

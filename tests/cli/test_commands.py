@@ -60,7 +60,11 @@ def test_every_command_shows_an_example() -> None:
 
 @pytest.mark.parametrize("example", [line for _, line in examples()])
 def test_the_examples_of_the_help_texts_run(
-    example: str, schema_file: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+    example: str,
+    schema_file: Path,
+    archive: Path,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(schema_file.parent)
     done = runner.invoke(app, shlex.split(example)[1:])

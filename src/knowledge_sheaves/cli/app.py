@@ -11,6 +11,7 @@ import typer
 
 from knowledge_sheaves import __version__
 from knowledge_sheaves.cli.ask import ask
+from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
 from knowledge_sheaves.cli.info import info
@@ -30,7 +31,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (train, tune, evaluate, predict, query, ask, neighbours, info, export, schema):
+for command in (
+    train,
+    tune,
+    evaluate,
+    predict,
+    query,
+    ask,
+    neighbours,
+    info,
+    export,
+    schema,
+    download,
+):
     app.command()(command)
 
 

@@ -1,0 +1,256 @@
+"""The BetaE benchmark's own archive: fetched, checked, and unpacked, each of them all or nothing.
+
+What is on the disk already is not fetched again: neither a data set, nor the archive, nor the part
+of it that came before a connection broke.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import shutil
+import stat
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TypeAlias
+
+from knowledge_sheaves.errors import InputError, SheafError
+
+URL = "http://snap.stanford.edu/betae/KG_data.zip"
+DATA_SETS = ("NELL-betae", "FB15k-237-betae", "FB15k-betae")
+
+Report: TypeAlias = Callable[[str, int, int], None]
+"""Told what is being done, and how many bytes of how many; 0 of them is: nobody knows."""
+
+PIECE = 1 << 20
+TIMEOUT = 60.0  # seconds without a byte
+
+
+def download(
+    name: str,
+    to: str | Path = "data",
+    *,
+    url: str = URL,
+    sha256: str | None = None,
+    report: Report | None = None,
+) -> Path:
+    """Return the folder of a data set of the benchmark, ``to/name``; fetch it if it is not there.
+
+    The archive stays in ``to``, for the other data sets in it; one that was put there by hand is
+    taken as it is. It must have the checksum ``sha256``; without one, the checksum that it had the
+    first time is kept beside it, in a file that ends in ``.sha256``, and must not change.
+
+    >>> download("NELL")
+    Traceback (most recent call last):
+    knowledge_sheaves.errors.InputError: There is no 'NELL' in the archive: choose one of \
+NELL-betae, FB15k-237-betae, FB15k-betae.
+    """
+    if name not in DATA_SETS:
+        known = ", ".join(DATA_SETS)
+        raise InputError(f"There is no {name!r} in the archive: choose one of {known}.")
+    folder, tell = Path(to).expanduser(), report or _silent
+    if (folder / name).exists():
+        return folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = archive_file(folder, url)
+    if archive.exists():
+        _check(archive, archive, sha256, tell)
+    else:
+        fetched = _fetch(url, archive, tell)
+        try:
+            _check(fetched, archive, sha256, tell)
+        except SheafError:
+            fetched.unlink()  # nothing can be made of it by going on
+            raise
+        fetched.rename(archive)
+    return _unpack(archive, name, folder, tell)
+
+
+def archive_file(to: str | Path = "data", url: str = URL) -> Path:
+    """Return where the archive is kept, and may be put by hand.
+
+    >>> archive_file("data").as_posix()
+    'data/KG_data.zip'
+    """
+    name = PurePosixPath(urllib.parse.urlsplit(url).path).name
+    return Path(to).expanduser() / (name or "archive.zip")
+
+
+def checksum_file(archive: Path) -> Path:
+    """Return where the checksum of an archive is kept, in the form that `sha256sum --check` reads.
+
+    >>> checksum_file(Path("data/KG_data.zip")).as_posix()
+    'data/KG_data.zip.sha256'
+    """
+    return archive.with_name(f"{archive.name}.sha256")
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+# Fetching: a part on the disk grows until it is whole.
+
+
+def _fetch(url: str, archive: Path, tell: Report) -> Path:
+    """Fetch what is missing, as often as the connection breaks, as long as something comes."""
+    part = archive.with_name(f"{archive.name}.part")
+    while True:
+        before = _size(part)
+        try:
+            if _fetch_more(url, part, tell):
+                _version(part).unlink(missing_ok=True)
+                return part
+            reason = "the connection broke"
+        except ValueError as error:
+            raise InputError(f"{url!r} is not the address of an archive: {error}.") from None
+        except urllib.error.HTTPError as error:
+            raise _not_fetched(
+                url, archive, f"the server says {error.code} {error.reason}"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            reason = str(cause) or type(cause).__name__
+        if _size(part) <= before:
+            raise _not_fetched(url, archive, reason) from None
+
+
+def _not_fetched(url: str, archive: Path, reason: str) -> SheafError:
+    return SheafError(
+        f"{url} could not be fetched ({reason}): check the internet connection and try again, "
+        f"which goes on where this stopped, or put the file at {archive} by hand."
+    )
+
+
+def _fetch_more(url: str, part: Path, tell: Report) -> bool:
+    """Add to the part what one request brings; tell whether it is whole now."""
+    have, version = _size(part), _version(part)
+    request = urllib.request.Request(url)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        if version.exists():  # an archive that has changed meanwhile comes from its start
+            request.add_header("If-Range", version.read_text(encoding="utf-8"))
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
+            raise
+        if error.headers.get("Content-Range", "").endswith(f"/{have}"):
+            return True
+        part.unlink()  # longer than the archive is: of another one
+        return _fetch_more(url, part, tell)
+    with response:
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            have = 0
+        mark = response.headers.get("ETag") or response.headers.get("Last-Modified")
+        if mark and not mark.startswith("W/"):  # a weak one does not promise the same bytes
+            version.write_text(mark, encoding="utf-8")
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else 0
+        with part.open("ab" if have else "wb") as file:
+            while piece := response.read1(PIECE):
+                file.write(piece)
+                have += len(piece)
+                tell("fetching", have, total)
+    return have >= total
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _version(part: Path) -> Path:
+    return part.with_name(f"{part.name}.version")
+
+
+# Checking: against what the user says, else against the first time.
+
+
+def _check(path: Path, archive: Path, expected: str | None, tell: Report) -> None:
+    kept = checksum_file(archive)
+    known_from = "that was asked for"
+    if expected is None and kept.exists():
+        expected, known_from = kept.read_text(encoding="utf-8").split(" ")[0], f"in {kept}"
+    found = _sha256(path, tell)
+    if expected is not None and found != expected.strip().lower():
+        raise SheafError(
+            f"{archive} has the SHA-256 {found}, not the one {known_from}, {expected}: "
+            "it is damaged, or another version; fetch it again, or correct the checksum."
+        )
+    kept.write_text(f"{found}  {archive.name}\n", encoding="utf-8")
+
+
+def _sha256(path: Path, tell: Report) -> str:
+    digest, done, total = hashlib.sha256(), 0, _size(path)
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+            done += len(piece)
+            tell("checking", done, total)
+    return digest.hexdigest()
+
+
+# Unpacking: beside, then in one step.
+
+
+def _unpack(archive: Path, name: str, folder: Path, tell: Report) -> Path:
+    """Unpack one data set; an archive that would write elsewhere is not touched."""
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = _members(packed, archive, name)
+            new = folder / f".{name}.new"
+            shutil.rmtree(new, ignore_errors=True)
+            try:
+                _write(packed, members, new, tell)
+                return new.rename(folder / name)
+            except BaseException:
+                shutil.rmtree(new, ignore_errors=True)
+                raise
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(
+            f"{archive} is not a whole ZIP archive ({error}): delete it and its .sha256, and "
+            "fetch it again."
+        ) from None
+
+
+def _members(packed: zipfile.ZipFile, archive: Path, name: str) -> dict[str, zipfile.ZipInfo]:
+    """The files of a data set by their paths in its folder, wherever that lies in the archive."""
+    files = [info for info in packed.infolist() if not info.is_dir()]
+    for info in files:
+        # Either kind of slash, and drives: what is a path on any system is one here.
+        path = PureWindowsPath(info.filename)
+        if path.anchor or ".." in path.parts or stat.S_ISLNK(info.external_attr >> 16):
+            raise InputError(
+                f"{archive} holds {info.filename!r}, which leads out of its folder: it is not the "
+                "benchmark's archive, and nothing was unpacked."
+            )
+    ends = (info.filename for info in files if f"/{info.filename}".endswith(f"/{name}/train.txt"))
+    prefix = next((end.removesuffix("train.txt") for end in ends), None)
+    if prefix is None:
+        raise InputError(
+            f"{archive} holds no folder {name!r} with a train.txt: is it the right one?"
+        )
+    return {
+        info.filename.removeprefix(prefix): info
+        for info in files
+        if info.filename.startswith(prefix)
+    }
+
+
+def _write(
+    packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], new: Path, tell: Report
+) -> None:
+    done, total = 0, sum(info.file_size for info in members.values())
+    for path, info in members.items():
+        target = new / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with packed.open(info) as source, target.open("wb") as file:
+            while piece := source.read(PIECE):
+                file.write(piece)
+                done += len(piece)
+                tell("unpacking", done, total)
