@@ -136,3 +136,21 @@ def test_stars_are_exchanged_as_a_whole(graph: KnowledgeGraph) -> None:
             assert torch.equal(star[:, 1:], other[:, 1:])
         forward = batch.triples[batch.triples[:, 1] < 3]
         assert graph.contains(forward.numpy()).all()
+
+
+def test_weighed_candidates_stand_for_all(graph: KnowledgeGraph) -> None:
+    """The sum over drawn candidates, each by its share, is right on average."""
+    batches = make(graph, negatives=3, weigh_negatives=True, batch_size=8)
+    values = torch.rand(graph.num_entities, generator=torch.Generator().manual_seed(0))
+    seen: dict[int, list[float]] = {0: [], 1: []}
+    for number in range(150):
+        for batch in batches.epoch(number):
+            assert batch.negatives is not None
+            assert batch.log_share is not None
+            ids = torch.cat([batch.triples[:, 2], batch.negatives]).unique()
+            estimate = values[ids] * (-batch.log_share[ids]).exp()
+            if len(batch.triples) == 8:  # the last batch of a type is shorter
+                seen[batch.kind].append(float(estimate.sum()))
+    for kind, sums in seen.items():
+        total = float(values[torch.from_numpy(graph.entity_types == kind)].sum())
+        assert np.mean(sums) == pytest.approx(total, abs=4 * np.std(sums) / len(sums) ** 0.5)

@@ -167,3 +167,18 @@ def test_dropout_acts_in_training_only(graph: KnowledgeGraph) -> None:
     torch.testing.assert_close(objective(batch), plain(batch))
     objective.train()
     assert objective(batch) != plain(batch)
+
+
+def test_weighed_candidates_follow_the_definition(graph: KnowledgeGraph) -> None:
+    """Every candidate but a triple's own tail is divided by how likely it is to be drawn."""
+    model, objective, batch = setup(graph, "complex", negatives=4, weigh_negatives=True)
+    assert batch.negatives is not None
+    assert batch.log_share is not None
+    tails = batch.triples[:, 2]
+    ids = torch.cat([tails, batch.negatives]).unique()
+    likely = torch.exp(-0.5 * all_scores(model, batch))
+    weights = torch.exp(-batch.log_share).expand_as(likely).clone()
+    weights[torch.arange(len(tails)), tails] = 1.0
+    own = likely.gather(1, tails.unsqueeze(1)).squeeze(1)
+    expected = -torch.log(own / (weights * likely)[:, ids].sum(1)).mean()
+    torch.testing.assert_close(objective(batch), expected, atol=1e-5, rtol=1e-4)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, Scorer, known_facts, to_index
+from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, Scorer, Side, known_facts, to_index
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 
 # How far from the spread of the energies, as a factor, a temperature is looked for.
@@ -29,6 +29,7 @@ def fit_temperature(
     valid_graph: KnowledgeGraph,
     train_graph: KnowledgeGraph,
     *,
+    side: Side = "both",
     sample: int = 300,
     seed: int = 0,
     memory_limit: int = MEMORY_LIMIT,
@@ -57,7 +58,8 @@ def fit_temperature(
     fitting = memory_limit // (2 * 4 * 4 * valid_graph.num_entities)
     size = max(1, min(sample, fitting))
     with torch.no_grad():
-        sides = _held_out(model, valid_graph, train_graph, size, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        sides = _held_out(model, valid_graph, train_graph, side, size, rng)
     spread = float(torch.stack([side.spread for side in sides]).mean())
 
     def cost(log_tau: float) -> float:
@@ -98,6 +100,7 @@ def _held_out(
     model: Scorer,
     valid: KnowledgeGraph,
     train: KnowledgeGraph,
+    side: Side,
     size: int,
     generator: np.random.Generator,
 ) -> list[_HeldOut]:
@@ -105,7 +108,7 @@ def _held_out(
     new = valid.triples[~train.contains(valid.triples)]
     held_out, _ = known_facts([valid.with_triples(new)])
     found = []
-    for known_column in (0, 2):
+    for known_column in {"tail": (0,), "head": (2,), "both": (0, 2)}[side]:
         pairs = np.unique(valid.triples[:, [known_column, 1]], axis=0).astype(np.int64)
         asked, edges = generator.permutation(pairs)[:size].T.copy()
         ids, by = torch.from_numpy(asked), torch.from_numpy(edges)

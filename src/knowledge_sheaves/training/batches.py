@@ -28,6 +28,8 @@ class Batch(NamedTuple):
     corrupted: Tensor | None
     owner: Tensor | None
     """For pairs of larger subgraphs: which pair a triple belongs to."""
+    log_share: Tensor | None = None
+    """For weighted candidates: of every entity, the log of how likely it is to be one."""
 
 
 class Batches:
@@ -52,6 +54,7 @@ class Batches:
         self.tail_types = torch.from_numpy(model.edge_types[:, 1])[triples[:, 1]]
         self.members = [model.entities_of_type(kind) for kind in range(len(model.widths))]
         self.pairs = config.loss == "margin"
+        self._shares: dict[tuple[int, int], Tensor] = {}
 
     def __len__(self) -> int:
         """How many batches an epoch has, over all processes."""
@@ -95,7 +98,20 @@ class Batches:
         if wanted is None or wanted >= len(members):
             return Batch(triples, kind, None, None, None)
         drawn = members[torch.randint(len(members), (wanted,), generator=generator)]
-        return Batch(triples, kind, drawn, None, None)
+        share = self._log_share(kind, len(triples)) if self.config.weigh_negatives else None
+        return Batch(triples, kind, drawn, None, None, share)
+
+    def _log_share(self, kind: int, size: int) -> Tensor:
+        """log(1 − P(neither drawn nor the tail of one of ``size`` triples)) for every entity."""
+        if (kind, size) not in self._shares:
+            tails = self.triples[self.tail_types == kind, 2]
+            others = len(tails) - torch.bincount(tails, minlength=self.graph.num_entities).double()
+            # A batch is drawn without repetition: C(others, size) / C(all, size) have no such tail.
+            absent = _log_choose(others, size) - _log_choose(others.new_tensor(len(tails)), size)
+            assert self.config.negatives is not None
+            absent += self.config.negatives * np.log1p(-1 / len(self.members[kind]))
+            self._shares[kind, size] = torch.log(-torch.expm1(absent)).float()
+        return self._shares[kind, size]
 
     # Corrupted triples, for the margin loss.
 
@@ -187,3 +203,10 @@ class Batches:
         rows[backwards] = rows[backwards].flip(1)
         rows[backwards, 1] -= self.model.num_relations
         return torch.from_numpy(self.graph.contains(rows.numpy()))
+
+
+def _log_choose(total: Tensor, size: int) -> Tensor:
+    """log of the binomial coefficient but for its size!, -inf where there are too few."""
+    rest = total - size
+    ways = torch.lgamma(total + 1) - torch.lgamma(rest.clamp(min=0) + 1)
+    return ways.masked_fill(rest < 0, -torch.inf)

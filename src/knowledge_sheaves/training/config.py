@@ -47,6 +47,8 @@ class TrainingConfig:
     corrupt: Literal["both", "tail", "head", "relation", "vertex"] = "both"
     subgraph: int = 1
     filter_negatives: bool = False
+    weigh_negatives: bool = False
+    """Let sampled candidates stand for all entities, each by how rarely it is drawn."""
     n3: float = 0.0
     l2: float = 0.0
     relation_weight: float = 0.0

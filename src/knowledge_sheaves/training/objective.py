@@ -49,6 +49,8 @@ class Objective(nn.Module):
             query = query._replace(image=F.dropout(query.image, self.config.dropout, self.training))
         softmax = self.config.loss == "softmax"
         logits = compare(model, query, pool, scale=-self.sharpness, relative=softmax)
+        if batch.log_share is not None:
+            logits = _stand_for_all(logits, batch.log_share[ids], target)
         if self.config.filter_negatives:
             logits = logits.masked_fill(self._false_negatives(batch, ids, target), -torch.inf)
         loss = F.cross_entropy(logits, target) if softmax else self._logistic(logits, target)
@@ -149,3 +151,14 @@ class Objective(nn.Module):
         if self.config.section_penalty == "columns":
             return torch.linalg.vector_norm(distance, dim=1).sum(1).mean()
         return torch.linalg.matrix_norm(distance).mean()
+
+
+def _stand_for_all(logits: Tensor, log_share: Tensor, target: Tensor) -> Tensor:
+    """Let every candidate stand for as many as its share says; a triple's own tail is always there.
+
+    Dividing by the probability of being drawn makes the sum of a softmax over some candidates an
+    unbiased estimate of that over all (Horvitz and Thompson): what is drawn often, being a tail of
+    many facts, is not punished for it.
+    """
+    own = log_share[target].unsqueeze(1)
+    return (logits - log_share).scatter_add(1, target.unsqueeze(1), own)

@@ -17,6 +17,7 @@ from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.storage import ModelInfo
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_triples
+from knowledge_sheaves.evaluation.ranking import Side
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training.batches import Batches
@@ -285,7 +286,9 @@ def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
     valid = run.dataset.valid
     calibration = {}
     if valid is not None and valid.num_triples:
-        calibration["tau"] = fit_temperature(best, valid, run.dataset.train)
+        calibration["tau"] = fit_temperature(
+            best, valid, run.dataset.train, side=ranked_side(best)
+        )
     return ModelInfo.of(
         run.dataset,
         training=run.training.to_dict()
@@ -300,10 +303,19 @@ def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
 def validation_metrics(
     model: SheafEmbedding, dataset: Dataset, valid: KnowledgeGraph, config: TrainingConfig
 ) -> RankMetrics:
-    """Filtered ranks of a fixed sample of the validation triples, both sides."""
+    """Filtered ranks of a fixed sample of the validation triples."""
     triples: Any = valid.triples
     if len(triples) > config.validation_triples:
         rng = np.random.default_rng(config.seed)
         triples = triples[rng.choice(len(triples), config.validation_triples, replace=False)]
-    ranks = rank_triples(model, triples, [dataset.train, valid])
-    return RankMetrics.of(ranks.sides["both"])
+    side = ranked_side(model)
+    return RankMetrics.of(rank_triples(model, triples, [dataset.train, valid], side).sides[side])
+
+
+def ranked_side(model: SheafEmbedding) -> Side:
+    """The sides that a model is judged by.
+
+    A lifted model ranks heads through reciprocals; where it has none, because the data hold both
+    directions of every fact, tails are all there is to rank.
+    """
+    return "tail" if model.config.lifted and not model.config.reciprocal else "both"
