@@ -13,7 +13,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.answers import Answers, by_shape, canonical, top
+from knowledge_sheaves.query.answers import Answers, alike, by_shape, top
 from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.harmonic import Lift, QueryBatch, target_energies
 from knowledge_sheaves.query.joint import COMBINATIONS, Combinations, best_combinations
@@ -164,7 +164,7 @@ def scores(
         raise InputError("Several targets have no single list of scores: use answer.")
     if options.solver == "harmonic":
         _refuse_negated_unknowns(queries[0])
-    queries = [canonical(query) for query in queries]
+    queries = alike(queries)
     if options.solver == "chaining":
         solver = Chaining(
             model,
@@ -262,24 +262,26 @@ def pattern_energies(
     model: SheafEmbedding, patterns: Sequence[Pattern], target: str, options: Options
 ) -> Tensor:
     """The least energy of every entity as the target, infinite where types rule it out."""
-    out = torch.full((len(patterns), model.graph.num_entities), torch.inf)
+    out: Tensor | None = None
     readings: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
     for row, pattern in enumerate(patterns):
         for parts in typed_parts(pattern, model.graph):
             kinds = tuple(int(k) for part in parts for k in model.edge_types[part])
             readings.setdefault(kinds, []).append((row, parts))
     for members in readings.values():
-        rows = torch.tensor([row for row, _ in members])
         batch = QueryBatch.of(
             model, [patterns[row] for row, _ in members], [parts for _, parts in members], target
         )
         values = target_energies(model, batch, target, options.lift, options.strength)
         columns = model.entities_of_type(batch.types[batch.vertex(target)])
-        if len(columns) == out.shape[1] and len(members) == len(patterns):
-            out = values if len(readings) == 1 else torch.minimum(out, values)
+        if values.shape == (len(patterns), model.graph.num_entities) and len(readings) == 1:
+            out = values
         else:  # a relation of several parts: the best reading counts
-            grid = (rows.unsqueeze(1), columns)
+            if out is None:
+                out = torch.full((len(patterns), model.graph.num_entities), torch.inf)
+            grid = (torch.tensor([row for row, _ in members]).unsqueeze(1), columns)
             out.index_put_(grid, torch.minimum(out[grid], values))
+    assert out is not None, "every pattern has a reading"
     _bind(out, patterns, target)
     return out
 

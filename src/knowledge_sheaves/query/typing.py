@@ -21,6 +21,8 @@ def typed_parts(pattern: Pattern, graph: KnowledgeGraph) -> list[tuple[int, ...]
     >>> typed_parts(Pattern((Edge(0, 0, "?x"),)), graph)
     [(0,)]
     """
+    if len(graph.schema.types) == 1:
+        return [tuple(edge.relation for edge in pattern.edges)]
     ends = graph.schema.graph
     names = graph.schema.relation_names
     parts = [np.asarray(graph.schema.edges(names[edge.relation])) for edge in pattern.edges]
