@@ -18,7 +18,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
 from knowledge_sheaves.query.extension import extended, put
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query.solve import Options, settle
 from knowledge_sheaves.query.typing import typed_parts
 from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, make_solver
 
@@ -126,7 +126,7 @@ class Explainer:
     def __init__(
         self, model: SheafEmbedding, options: Options | None = None, runner_ups: int = RUNNER_UPS
     ) -> None:
-        self.graph, self.options = model.graph, options or Options()
+        self.graph, self.options = model.graph, settle(model, options)
         self.runner_ups = runner_ups
         self.names = model.graph.schema.relation_names
         self.solver = make_solver(model, self.options)

@@ -21,7 +21,7 @@ from knowledge_sheaves.query.harmonic import (
 )
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
 from knowledge_sheaves.query.rows import Rows
-from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query.solve import Settled
 from knowledge_sheaves.query.typing import typed_parts
 from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances
 from knowledge_sheaves.sheaf import Prior, QuadraticForm
@@ -35,7 +35,7 @@ def extended(
     pattern: Pattern,
     given: Mapping[str, int],
     target: str,
-    options: Options,
+    options: Settled,
     runner_ups: int,
 ) -> Found:
     """Extend the known entities and the given answer over the unknowns of a pattern."""
@@ -90,7 +90,7 @@ class _Extension:
         parts: tuple[int, ...],
         given: Mapping[str, int],
         target: str,
-        options: Options,
+        options: Settled,
     ) -> _Extension:
         batch = QueryBatch.of(model, [pattern], [parts], target)
         targets = {batch.vertex(v): entity for v, entity in given.items() if v in batch.variables}
@@ -199,7 +199,7 @@ def _vector(model: SheafEmbedding, entity: int, kind: int) -> Tensor:
 
 
 def _priors(
-    model: SheafEmbedding, batch: QueryBatch, targets: list[int], options: Options
+    model: SheafEmbedding, batch: QueryBatch, targets: list[int], options: Settled
 ) -> tuple[float, dict[int, Prior]]:
     """The priors with which the answer was found: raised on the sphere until they suffice."""
     unknown = [v for v in map(batch.vertex, batch.variables) if v not in targets]

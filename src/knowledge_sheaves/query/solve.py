@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from knowledge_sheaves.query.symbolic import answers as symbolic_answers
 from knowledge_sheaves.query.typing import typed_parts
 
 SOLVERS = ("auto", "harmonic", "naive", "chaining")
+CALIBRATED = ("strength", "kappa", "k", "tau")
+QUERY_TAU = "query_tau"
+"""A temperature fitted on queries; that of predictions, "tau", is fitted on facts."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ class Options:
 
     ``strength`` λ of the prior on unknowns, ``lift`` how lifted models are extended, ``kappa`` how
     hard a negated branch bites, ``k`` how many candidates of an unknown chaining keeps, ``facts``
-    whether it remembers the known ones.
+    whether it remembers the known ones. What is None is as the model was calibrated: see `settle`.
     """
 
     solver: str = "auto"
     lift: Lift = "sphere"
-    strength: float = 0.0
-    kappa: float = 1.0
-    k: int = 64
+    strength: float | None = None
+    kappa: float | None = None
+    k: int | None = None
     facts: str = "remembered"
     tau: float | None = None
     memory_limit: int = 1 << 29
@@ -48,6 +52,36 @@ class Options:
             raise InputError(
                 f"There is no solver {self.solver!r}: choose one of {', '.join(SOLVERS)}."
             )
+
+
+@dataclass(frozen=True)
+class Settled(Options):
+    """Options that leave nothing open, and the defaults of a model without calibration."""
+
+    strength: float = 0.0
+    kappa: float = 1.0
+    k: int = 64
+    tau: float = 1.0
+
+
+def settle(model: SheafEmbedding, options: Options | None = None) -> Settled:
+    """Fill in what options leave open, by the model's calibration where it has one.
+
+    >>> from knowledge_sheaves.embedding import ModelInfo, model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+    >>> model = SheafEmbedding(model_config("transe", dim=2), graph)
+    >>> model.info = ModelInfo(calibration={"tau": 0.5, "kappa": 6.0})
+    >>> options = settle(model, Options(kappa=2.0))
+    >>> options.tau, options.kappa, options.k
+    (0.5, 2.0, 64)
+    """
+    known = {} if model.info is None else model.info.calibration
+    found: dict[str, Any] = {name: known[name] for name in CALIBRATED if name in known}
+    if QUERY_TAU in known:
+        found["tau"] = known[QUERY_TAU]
+    given = {name: value for name, value in vars(options or Options()).items() if value is not None}
+    return Settled(**found | given)
 
 
 @dataclass(frozen=True)
@@ -69,7 +103,7 @@ def answer(
     wanted: Wanted | None = None,
 ) -> list[Answers]:
     """Answer queries, those of one shape together; the list has one entry per query."""
-    options, wanted = options or Options(), wanted or Wanted()
+    options, wanted = settle(model, options), wanted or Wanted()
     asked = [queries] if isinstance(queries, Query) else list(queries)
     out: list[Answers | None] = [None] * len(asked)
     rows = max(1, options.memory_limit // (8 * 4 * model.graph.num_entities))
@@ -85,7 +119,7 @@ def answer(
 
 
 def _answer_group(
-    model: SheafEmbedding, queries: list[Query], options: Options, wanted: Wanted
+    model: SheafEmbedding, queries: list[Query], options: Settled, wanted: Wanted
 ) -> list[Answers]:
     solver = choose(model, queries[0], options)
     if len(queries[0].targets) > 1:
@@ -115,7 +149,7 @@ def _answer_group(
 
 
 def _answer_jointly(
-    model: SheafEmbedding, query: Query, solver: str, options: Options, wanted: Wanted
+    model: SheafEmbedding, query: Query, solver: str, options: Settled, wanted: Wanted
 ) -> Answers:
     """Several targets: combinations of entities, by harmonic energy."""
     pattern = query.patterns[0]
@@ -160,6 +194,7 @@ def scores(
     Energies are those of the solver where it has one pattern to minimise, and −log p where
     probabilities of several branches were combined. Who only ranks can do without ``chances``.
     """
+    options = settle(model, options)
     if len(queries[0].targets) > 1:
         raise InputError("Several targets have no single list of scores: use answer.")
     if options.solver == "harmonic":
@@ -171,7 +206,7 @@ def scores(
             k=options.k,
             facts=options.facts,
             kappa=options.kappa,
-            tau=_tau(model, options),
+            tau=options.tau,
             memory_limit=options.memory_limit,
             time_limit=options.time_limit,
         )
@@ -186,19 +221,11 @@ def scores(
     return _harmonic(model, queries, options)
 
 
-def _tau(model: SheafEmbedding, options: Options) -> float:
-    if options.tau is not None:
-        return options.tau
-    if model.info is not None and "tau" in model.info.calibration:
-        return model.info.calibration["tau"]
-    return 1.0
-
-
 # Harmonic: one pattern by its energy, several by the probabilities of their branches.
 
 
 def _harmonic(
-    model: SheafEmbedding, queries: Sequence[Query], options: Options
+    model: SheafEmbedding, queries: Sequence[Query], options: Settled
 ) -> tuple[Tensor, Tensor]:
     target, count = queries[0].targets[0], len(queries[0].patterns)
     branches = [[query.patterns[i] for query in queries] for i in range(count)]
@@ -218,12 +245,12 @@ def _chances(
     patterns: Sequence[Pattern],
     values: Tensor,
     target: str,
-    options: Options,
+    options: Settled,
 ) -> Tensor:
     """The probability of every entity under a pattern: its energy's, less what is negated."""
     positive = [Pattern(p.edges, (), p.different, p.bindings) for p in patterns]
     counts = symbolic_answers(model.graph, [Query((target,), (p,)) for p in positive]).counts
-    tau = _tau(model, options) * stiffness(model, patterns[0])
+    tau = options.tau * stiffness(model, patterns[0])
     chances = probabilities(values, torch.from_numpy(np.asarray(counts)), tau)
     for place in range(len(patterns[0].without)):
         inner = [p.without[place] for p in patterns]
@@ -259,7 +286,7 @@ def stiffness(model: SheafEmbedding, pattern: Pattern) -> float:
 
 
 def pattern_energies(
-    model: SheafEmbedding, patterns: Sequence[Pattern], target: str, options: Options
+    model: SheafEmbedding, patterns: Sequence[Pattern], target: str, options: Settled
 ) -> Tensor:
     """The least energy of every entity as the target, infinite where types rule it out."""
     out: Tensor | None = None

@@ -17,7 +17,7 @@ from knowledge_sheaves.query.chaining_plan import _distances, _point, make_plan,
 from knowledge_sheaves.query.chaining_search import Search, Solver
 from knowledge_sheaves.query.pattern import Pattern
 from knowledge_sheaves.query.rows import Rows
-from knowledge_sheaves.query.solve import Options, _tau
+from knowledge_sheaves.query.solve import Settled
 from knowledge_sheaves.query.sparql_patterns import substitute
 
 
@@ -68,10 +68,10 @@ class Found:
     probabilities: list[float]
 
 
-def make_solver(model: SheafEmbedding, options: Options) -> Solver:
+def make_solver(model: SheafEmbedding, options: Settled) -> Solver:
     """The search that led to the answers, ready to be repeated."""
     return Chaining(
-        model, k=options.k, facts=options.facts, kappa=options.kappa, tau=_tau(model, options)
+        model, k=options.k, facts=options.facts, kappa=options.kappa, tau=options.tau
     ).solver()
 
 
