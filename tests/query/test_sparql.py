@@ -11,10 +11,13 @@ import rdflib
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.explain import Explainer
 from knowledge_sheaves.query.names import NAMESPACE, sparql_name
-from knowledge_sheaves.query.pattern import Edge, Pattern
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query
+from knowledge_sheaves.query.solve import Options, Wanted, answer
 from knowledge_sheaves.query.sparql import ParsedQuery, parse_sparql
 from knowledge_sheaves.query.sparql_types import TypeClash
 from knowledge_sheaves.query.symbolic import answers
@@ -238,6 +241,20 @@ class Writer:
         return f"SELECT {self.draw.choice(scope)} WHERE {{ {text} }}"
 
 
+def check_known_come_first(
+    model: SheafEmbedding, query: Query, known: set[tuple[str, ...]]
+) -> None:
+    """With prediction on, and however few candidates an unknown has, in positive queries."""
+    if len(query.targets) > 1 or any(pattern.without for pattern in query.patterns):
+        return
+    for options in (Options(tau=1.0), Options(tau=1.0, k=2)):
+        (found,) = answer(model, query, options, Wanted(top=len(known)))
+        assert {each.names for each in found} == known
+        assert not found.energies.any()
+        reasons = Explainer(model, options).explain(found, len(known) - 1).reasons
+        assert all(reason.known for reason in reasons)
+
+
 @pytest.mark.parametrize("typed", [False, True])
 @pytest.mark.parametrize("construct", Writer.CONSTRUCTS, ids=lambda c: c.__name__)
 def test_answers_are_those_of_rdflib(
@@ -245,6 +262,7 @@ def test_answers_are_those_of_rdflib(
 ) -> None:
     graph = random_graph(5, typed)
     rdf = as_rdf(graph)
+    model = SheafEmbedding(model_config("complex", dim=4), graph, seed=3)
     writer = Writer(Writer.CONSTRUCTS.index(construct), graph)
     compared = Counter[bool]()
     while compared.total() < PER_CONSTRUCT:
@@ -259,6 +277,8 @@ def test_answers_are_those_of_rdflib(
             continue
         expected = by_rdflib(text, parsed.variables, rdf)
         assert by_us(parsed, graph) == expected, text
+        if parsed.form == "select" and expected:
+            check_known_come_first(model, parsed.query, expected)
         if expected or compared[False] < PER_CONSTRUCT // 2:  # empty sets agree too easily
             compared[bool(expected)] += 1
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.arrays import check_ids
 from knowledge_sheaves.query.batches import Batch, batches
 from knowledge_sheaves.query.chaining_explain import Explanation, explain
@@ -26,6 +27,7 @@ from knowledge_sheaves.query.chaining_plan import make_plan, template
 from knowledge_sheaves.query.chaining_search import Search, Solver
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.rows import Limits, Rows
+from knowledge_sheaves.query.symbolic import answers
 
 FACTS = ("remembered", "ignored")
 
@@ -95,6 +97,9 @@ class Chaining:
             values = solver.solve(template(batch.shape), target, *ids)
             for query, row in zip(batch.queries.tolist(), values, strict=True):
                 out[query] = either(out[query], row)
+        if self.facts == "remembered":
+            rows, known = remembered(self.model.graph, queries)
+            out[rows, known[:, 0]] = 0.0  # the cut to k candidates may have lost what is certain
         return out
 
     @torch.no_grad()
@@ -158,6 +163,25 @@ def either(a: Tensor, b: Tensor) -> Tensor:
     tensor(0.7500)
     """
     return torch.logaddexp(a, b + torch.log1p(-a.exp()))
+
+
+def remembered(graph: KnowledgeGraph, queries: Sequence[Query]) -> tuple[Tensor, Tensor]:
+    """What remembered facts make certain: rows of queries, and of the entities of their targets.
+
+    A pattern without negation holds with probability 1 where all of its edges are facts, and so
+    does a union with such a pattern.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+    >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "s", "?x")], "?x", graph)
+    >>> remembered(graph, [query])
+    (tensor([0]), tensor([[2]]))
+    """
+    positive = [tuple(p for p in query.patterns if not p.without) for query in queries]
+    places = [place for place, patterns in enumerate(positive) if patterns]
+    found = answers(graph, [Query(queries[i].targets, positive[i]) for i in places])
+    rows = torch.tensor(places, dtype=torch.long).repeat_interleave(torch.from_numpy(found.counts))
+    width = len(queries[0].targets) if queries else 1
+    return rows, torch.from_numpy(found.ids.astype(np.int64)).reshape(-1, width)
 
 
 def single_target(batch: Batch) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.query.chaining_cycles import make_tables
 from knowledge_sheaves.query.chaining_plan import Arrow
 from knowledge_sheaves.query.chaining_search import Search
 from knowledge_sheaves.query.chaining_tables import Table, maximise
-from knowledge_sheaves.query.pattern import Edge, Pattern
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query
+from knowledge_sheaves.query.symbolic import answers
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,15 @@ class Explanation:
 def explain(
     search: Search, pattern: Pattern, place: int, answer: int, runner_ups: int
 ) -> Explanation:
-    """Maximise over the candidates of a search of one query with its target fixed."""
+    """Maximise over the candidates of a search of one query with its target fixed.
+
+    Facts that make the answer certain are candidates too, also where the cut lost them.
+    """
     target = search.plan.target
     assert target is not None
     domains = search.candidates | {target: torch.tensor([[answer]])}
+    for variable, ids in _remembered(search, pattern, answer, 1 + runner_ups).items():
+        domains[variable] = torch.cat([domains[variable], ids], 1)
     tables = make_tables(search, domains)
     total = float(maximise(tables, ()))
     chosen = {target: answer}
@@ -79,6 +86,22 @@ def explain(
     reasons = tuple(_reason(search, edge, i, names) for i, edge in enumerate(pattern.edges))
     denied = tuple(_denied(search, chosen))
     return Explanation(place, total, names, witnesses, reasons, denied)
+
+
+def _remembered(search: Search, pattern: Pattern, answer: int, count: int) -> dict[str, Tensor]:
+    """Entities (1, n) for the unknowns with which all edges of a pattern are remembered facts."""
+    unknowns = search.plan.unknowns
+    if not search.rows.remembered or pattern.without or not unknowns:
+        return {}
+    names = [pattern.variables[int(variable[1:])] for variable in unknowns]
+    target = pattern.variables[int(str(search.plan.target)[1:])]
+    given = replace(pattern, bindings=(*pattern.bindings, (target, answer)))
+    try:
+        (found,) = answers(search.rows.model.graph, [Query(tuple(names), (given,))])
+    except SheafError:  # more ways than can be listed: those of the search will do
+        return {}
+    columns = torch.from_numpy(found.astype("int64")).reshape(-1, len(names))[:count].T
+    return {v: ids.unsqueeze(0) for v, ids in zip(unknowns, columns, strict=True)}
 
 
 def _witnesses(tables: list[Table], variable: str, ids: Tensor, count: int) -> tuple[Witness, ...]:

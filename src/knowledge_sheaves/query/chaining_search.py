@@ -250,7 +250,7 @@ class Search:
                 self._say(variable, self.solver.deny(inner))
 
     def _loop(self, variable: str, arrow: Arrow) -> Tensor:
-        """log p_e(h | h) of the best candidates so far, or of all entities where none are."""
+        """log p_e(h | h) of facts and the best candidates so far, or of all where none are."""
         evidence = self._evidence(variable)
         if evidence is None:
             ids = torch.arange(self.rows.size).expand(len(self.entities), -1)
@@ -261,6 +261,9 @@ class Search:
             mine = ids[part.queries, part.candidates]
             found = part.logits[part.index, mine] + part.offsets[part.index]
             values[part.queries] = values[part.queries].scatter(1, mine, found)
+        if self.rows.remembered:
+            queries, known = self.rows.loops(self.relations[:, arrow.relation])
+            values[queries, known] = 0.0
         return values
 
     def _choose(self, variable: str) -> Tensor:

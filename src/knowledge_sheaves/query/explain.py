@@ -169,7 +169,7 @@ class Explainer:
             for inner in pattern.without
             if self._fits(inner, found.entities)
         )
-        chance = math.prod(reason.probability for reason in reasons)
+        chance = math.prod(reason.probability for reason in reasons) * found.possible
         for part in against:
             chance *= 1 - min(1.0, self.options.kappa * part.probability)
         names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}

@@ -163,6 +163,13 @@ class Rows:
             out[row, torch.from_numpy((tails if inverse else heads)[edges == relation]).long()] = 0
         return out[place]
 
+    def loops(self, relations: Tensor) -> tuple[Tensor, Tensor]:
+        """The entities that a fact of the relation joins with themselves: rows and entities."""
+        triples = self.facts.triples
+        heads, edges, _ = triples[triples[:, 0] == triples[:, 2]].T
+        rows, places = np.nonzero(relations.numpy()[:, None] == edges)
+        return torch.from_numpy(rows), torch.from_numpy(heads[places].astype(np.int64))
+
     def _logits(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
         model = self.model
         edges = self._edges[int(inverse), relations, self._types[entities]]

@@ -60,12 +60,16 @@ class Witness:
 
 @dataclass(frozen=True)
 class Found:
-    """An entity for every variable of a pattern, and what its edges cost, in their order."""
+    """An entity for every variable of a pattern, and what its edges cost, in their order.
+
+    ``possible`` is whether they may stand there at all.
+    """
 
     entities: dict[str, int]
     witnesses: tuple[Witness, ...]
     energies: list[float]
     probabilities: list[float]
+    possible: bool = True
 
 
 def make_solver(model: SheafEmbedding, options: Settled) -> Solver:
@@ -81,7 +85,7 @@ def chosen(
     """The best assignment of the unknowns to the candidates that chaining kept for them."""
     known = {variable: entity for variable, entity in given.items() if variable != target}
     asked = substitute(pattern, known) or pattern
-    entities, witnesses = dict(given), []
+    entities, witnesses, possible = dict(given), [], True
     if asked.variables:
         goal = target if target in asked.variables else asked.variables[0]
         search = _search(solver, asked, goal)
@@ -89,11 +93,12 @@ def chosen(
         best = explain(search, asked, 0, answer, runner_ups)
         entities |= best.assignment
         graph = solver.rows.model.graph
-        witnesses = [_witness(graph, *each) for each in best.witnesses.items()]
+        witnesses = [_witness(graph, *each) for each in best.witnesses.items() if each[1]]
+        possible = best.log_probability > -math.inf
     found = {variable: entities[variable] for variable in pattern.variables}
     energies = [solver.rows.energy(*each) for each in _between(pattern, found, target)]
     chances = edge_chances(solver.rows, pattern, found, target)
-    return Found(found, tuple(witnesses), energies, chances)
+    return Found(found, tuple(witnesses), energies, chances, possible)
 
 
 def _search(solver: Solver, pattern: Pattern, target: str) -> Search:
