@@ -1,0 +1,255 @@
+"""The BetaE benchmark: all queries of a folder answered by a model, and their answers ranked.
+
+What was measured of a type is kept in a file, if wanted, under a key of everything it depends on: a
+run that was stopped goes on with the types that are left, and nothing stale is ever reused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from knowledge_sheaves import __version__
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, TypeResult
+from knowledge_sheaves.evaluation.betae import (
+    BetaEFolder,
+    Translation,
+    TypeQueries,
+    refuse_disagreement,
+)
+from knowledge_sheaves.evaluation.queries import (
+    AnswerRanks,
+    AnswerSet,
+    one_of_each,
+    rank_among,
+    ranked_and_filtered,
+    take,
+)
+from knowledge_sheaves.graph.arrays import gather_slices
+from knowledge_sheaves.query.answers import by_shape
+from knowledge_sheaves.query.rows import slices
+from knowledge_sheaves.query.solve import Options, Settled, choose, scores, settle
+from knowledge_sheaves.query.symbolic import SymbolicAnswers
+
+FORMAT = 1
+# Options that say how much a run may use, and not what comes out of it.
+LIMITS = ("memory_limit", "time_limit")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Which answers are ranked: all of a set, or one that is drawn of each query.
+
+    ``sample`` draws some queries of each type.
+    """
+
+    answers: AnswerSet = "hard"
+    one_answer: bool = False
+    sample: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.sample is not None and self.sample < 1:
+            raise InputError(f"A sample has at least one query of each type, not {self.sample}.")
+
+    def sets(self, given: TypeQueries) -> tuple[SymbolicAnswers, SymbolicAnswers]:
+        """The answers to rank, and those that do not compete with them."""
+        ranked, filtered = ranked_and_filtered(given.easy, given.hard, self.answers)
+        return (one_of_each(ranked, self.seed) if self.one_answer else ranked), filtered
+
+
+@dataclass(frozen=True)
+class BenchmarkProgress:
+    """How far a run is: ``done`` of the queries of a type; ``result`` once it is finished."""
+
+    type: str
+    done: int
+    queries: int
+    result: TypeResult | None = None
+
+
+Report = Callable[[BenchmarkProgress], object]
+
+
+def benchmark(
+    model: SheafEmbedding,
+    folder: str | Path,
+    split: str = "test",
+    *,
+    types: Sequence[str] | None = None,
+    options: Options | None = None,
+    protocol: Protocol | None = None,
+    check: bool = False,
+    state: Path | None = None,
+    progress: Report | None = None,
+) -> BenchmarkReport:
+    """Answer the queries of a folder in the benchmark's layout, and rank their answers.
+
+    Entities and relations are found in the model by name. With ``check`` the files' answers must be
+    those of the triples. ``state`` is a file that keeps finished types. Types that the solver
+    refuses are in the report with its reason.
+    """
+    started = time.perf_counter()
+    protocol, tell = protocol or Protocol(), progress or (lambda _: None)
+    source = BetaEFolder(folder, split)
+    chosen = source.chosen(types)
+    translation = Translation(source.data, model)
+    settled = settle(model, options)
+    kept = _State(state, model)
+    results: dict[str, TypeResult] = {}
+    refused: dict[str, str] = {}
+    for name in chosen:
+        given = source.queries(name)
+        if protocol.sample is not None:
+            given = given.sample(protocol.sample, protocol.seed)
+        if check:
+            refuse_disagreement([source.check(given)])
+        run = _Run(model, translation(given), settled, protocol)
+        reason = run.refused()
+        if reason is not None:
+            refused[name] = reason
+            continue
+        results[name] = kept.get(run) or kept.put(run, run.measure(tell))
+        tell(BenchmarkProgress(name, len(given), len(given), results[name]))
+    schema = source.data.train.schema
+    return BenchmarkReport(
+        solver=run.options.solver,
+        data=source.folder.name,
+        entities=source.data.train.num_entities,
+        relations=len(schema.relation_names),
+        split=split,
+        options=_choices(run.options),
+        protocol=asdict(protocol),
+        parameters=model.num_parameters,
+        types=results,
+        refused=refused,
+        seconds=time.perf_counter() - started,
+        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+class _Run:
+    """One type of queries and how they are to be answered."""
+
+    def __init__(
+        self, model: SheafEmbedding, given: TypeQueries, options: Settled, protocol: Protocol
+    ) -> None:
+        self.model, self.given, self.protocol = model, given, protocol
+        self.options = replace(options, solver=choose(model, given.queries[0], options))
+        self.ranked, self.filtered = protocol.sets(given)
+
+    @torch.no_grad()
+    def refused(self) -> str | None:
+        """Why the solver does not answer queries of this type, or None where it does."""
+        try:
+            scores(self.model, self.given.queries[:1], self.options, chances=False)
+        except InputError as error:
+            return str(error)
+        return None
+
+    @torch.no_grad()
+    def measure(self, tell: Report) -> TypeResult:
+        """Solve all queries, a batch at a time, and rank their answers."""
+        started = time.perf_counter()
+        ranks = np.empty(len(self.ranked.ids))
+        queries, done = self.given.queries, 0
+        size = max(1, self.options.memory_limit // (8 * 4 * self.model.graph.num_entities))
+        for members in by_shape(queries).values():
+            for part in slices(len(members), size):
+                places = np.array(members[part])
+                ranks[self._answers_of(places)] = self._rank(places)
+                done += len(places)
+                tell(BenchmarkProgress(self.given.name, done, len(queries)))
+        seconds = time.perf_counter() - started
+        found = AnswerRanks(ranks, self.ranked.offsets)
+        return TypeResult(self.given.name, len(queries), found, seconds)
+
+    def _rank(self, places: np.ndarray) -> np.ndarray:
+        queries = [self.given.queries[place] for place in places.tolist()]
+        energies, _ = scores(self.model, queries, self.options, chances=False)
+        return rank_among(energies, take(self.ranked, places), take(self.filtered, places))
+
+    def _answers_of(self, places: np.ndarray) -> np.ndarray:
+        offsets = self.ranked.offsets
+        return gather_slices(np.arange(len(self.ranked.ids)), offsets[places], offsets[places + 1])[
+            0
+        ]
+
+    def key(self, weights: str) -> str:
+        """A hash of all that the ranks depend on."""
+        digest = hashlib.sha256(f"{__version__} {weights}".encode())
+        digest.update(json.dumps(_choices(self.options), sort_keys=True).encode())
+        digest.update(repr(self.given.queries).encode())
+        for answers in (self.ranked, self.filtered):
+            digest.update(answers.offsets.astype("<i8").tobytes())
+            digest.update(answers.ids.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+def _choices(options: Settled) -> dict[str, Any]:
+    return {name: value for name, value in asdict(options).items() if name not in LIMITS}
+
+
+def fingerprint(model: SheafEmbedding) -> str:
+    """A hash of what a model answers by: its choices, its weights and the facts that it knows."""
+    digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
+    digest.update(model.graph.entity_types.astype("<i8").tobytes())
+    digest.update(model.graph.triples.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+class _State:
+    """What a run has measured so far, in a file or nowhere."""
+
+    def __init__(self, path: Path | None, model: SheafEmbedding) -> None:
+        self.path = path
+        self.weights = "" if path is None else fingerprint(model)
+        self.types: dict[str, Any] = {}
+        if path is not None and path.exists():
+            self.types = _read_state(path)
+
+    def get(self, run: _Run) -> TypeResult | None:
+        """What an earlier run measured, if nothing has changed since."""
+        saved = self.types.get(run.given.name)
+        if self.path is None or saved is None or saved["key"] != run.key(self.weights):
+            return None
+        ranks = AnswerRanks(np.array(saved["ranks"], np.float64), run.ranked.offsets)
+        return TypeResult(run.given.name, len(run.given), ranks, saved["seconds"], resumed=True)
+
+    def put(self, run: _Run, result: TypeResult) -> TypeResult:
+        """Keep a result; a reader, or a kill, meets the file before or after."""
+        if self.path is None:
+            return result
+        self.types[result.name] = {
+            "key": run.key(self.weights),
+            "seconds": result.seconds,
+            "ranks": result.ranks.ranks.tolist(),
+        }
+        beside = self.path.with_name(f".{self.path.name}")
+        beside.write_text(json.dumps({"format": FORMAT, "types": self.types}), encoding="utf-8")
+        beside.replace(self.path)
+        return result
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved["format"] == FORMAT:
+            return dict(saved["types"])
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InputError(f"{path} is not the state of a benchmark: remove it or choose another --out.")
