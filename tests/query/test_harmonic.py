@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
-from knowledge_sheaves.query.harmonic import QueryBatch, target_energies, type_prior
-from knowledge_sheaves.query.pattern import Edge, Pattern
+from knowledge_sheaves.query.harmonic import Lift, QueryBatch, target_energies, type_prior
+from knowledge_sheaves.query.pattern import Edge, Pattern, Term
 from knowledge_sheaves.query.typing import typed_parts
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]
 ENTITIES, RELATIONS = 5, 3
+LIFTS: tuple[Lift, Lift] = ("free", "composite")
 
 
 def make_model(name: str, reciprocal: bool, sections: int = 1) -> SheafEmbedding:
@@ -175,6 +176,50 @@ def test_on_the_sphere_it_is_the_minimum_of_a_dense_quadratic(name: str, pattern
         expected.append(energy(start))
     found = target_energies(model, batch, target, lift="sphere", strength=strength)[0]
     torch.testing.assert_close(found, torch.stack(expected), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n, c in CATALOGUE.items() if c.lifted])
+@given(pattern=patterns())
+@settings(max_examples=15, deadline=None)
+def test_a_composite_relation_is_lifted_as_a_whole(name: str, pattern: Pattern) -> None:
+    """What other known entities leave as it is, ⟨x, S x⟩, ranks nothing; all else is as before."""
+    model = make_model(name, reciprocal=True)
+    target = pattern.variables[0]
+
+    def moved(term: Term, shift: int) -> Term:
+        return (term + shift) % ENTITIES if isinstance(term, int) else term
+
+    def left_out(shift: int) -> torch.Tensor:
+        edges = [
+            Edge(moved(edge.head, shift), edge.relation, moved(edge.tail, shift))
+            for edge in pattern.edges
+        ]
+        batch = batch_of(model, Pattern(tuple(edges)), target)
+        free, whole = (target_energies(model, batch, target, lift)[0] for lift in LIFTS)
+        return free - whole
+
+    first, second = left_out(0), left_out(1)
+    tolerance = 1e-8 * (1 + float(first.abs().max()))
+    torch.testing.assert_close(first, second, atol=tolerance, rtol=0)
+
+
+def test_a_single_edge_has_nothing_to_lift_twice() -> None:
+    model = make_model("complex", reciprocal=True)
+    batch = batch_of(model, Pattern((Edge(0, 1, "?x"),)), "?x")
+    free, whole = (target_energies(model, batch, "?x", lift) for lift in LIFTS)
+    torch.testing.assert_close(whole, free)
+
+
+def test_two_hops_of_a_composite_are_one_bilinear_relation() -> None:
+    """−2⟨G (I + GᵀG)⁻¹ F x_h, x⟩, by hand."""
+    model = make_model("complex", reciprocal=True)
+    pattern = Pattern((Edge(0, 0, "?y"), Edge("?y", 1, "?x")))
+    found = target_energies(model, batch_of(model, pattern, "?x"), "?x", "composite")[0]
+    f, g = (model.maps.map("head", relation).dense() for relation in (0, 1))
+    x = model.entities.tables[0]
+    middle = torch.linalg.inv(torch.eye(len(f)).double() + g.T @ g) @ f @ x[0]
+    expected = -2 * x @ g @ middle
+    torch.testing.assert_close(found - found[0], expected - expected[0])
 
 
 def test_a_weak_prior_is_raised_until_there_is_a_minimum() -> None:

@@ -24,7 +24,8 @@ from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticFor
 from knowledge_sheaves.sheaf.linalg import diagonal_scale
 from knowledge_sheaves.sheaf.quadratic import accumulate
 
-Lift = Literal["free", "sphere"]
+Lift = Literal["free", "sphere", "composite"]
+"""How a lifted model is extended: see `reduce`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +201,14 @@ def reduce(
     lift: Lift = "free",
     priors: dict[int, Prior] | None = None,
 ) -> QuadraticForm:
-    """The least energy as a form over the targets alone."""
+    """The least energy as a form over the targets alone.
+
+    For lifted models: ``free`` leaves the lifted coordinate of unknowns open, harmonic extension by
+    the letter. ``sphere`` keeps them on the sphere in the mean, by their prior. ``composite`` is
+    free, and then lifts what is left, one relation from the known entities to the target, as each
+    of its parts was lifted: energy that a target has whatever the known entities are, ⟨x, S x⟩,
+    goes into a lifted coordinate of its own and ranks nothing.
+    """
     form = full_form(model, batch, lift, priors)
     kept = [batch.vertex(target) for target in targets]
     unknown = [v for v in form.vertices if v not in kept]
@@ -208,15 +216,24 @@ def reduce(
         form = _eliminate_definite(form, unknown)
     else:
         form = form.eliminate(unknown)
-    if model.config.lifted and lift == "free":
-        square, constant = dict(form.square), form.constant
-        for vertex in kept:
-            count = int((batch.graph.tails == vertex).sum())
-            if count:
-                _subtract_identity(square, vertex, count)
-                constant = constant + count * model.radius.square()
-        form = replace(form, square=square, constant=constant)
+    if model.config.lifted and lift != "sphere":
+        form = _lift(model, batch, form, kept, whole=lift == "composite" and len(kept) == 1)
     return form
+
+
+def _lift(
+    model: SheafEmbedding, batch: QueryBatch, form: QuadraticForm, kept: list[int], whole: bool
+) -> QuadraticForm:
+    """Add the lifted coordinates of targets: of every edge, or of the ``whole`` relation."""
+    square, constant = dict(form.square), form.constant
+    for vertex in kept:
+        count = int((batch.graph.tails == vertex).sum())
+        constant = constant + count * model.radius.square()
+        if whole:
+            square.pop((vertex, vertex), None)
+        elif count:
+            _subtract_identity(square, vertex, count)
+    return replace(form, square=square, constant=constant)
 
 
 def _eliminate_definite(form: QuadraticForm, unknown: Sequence[int]) -> QuadraticForm:
