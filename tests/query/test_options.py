@@ -10,7 +10,7 @@ from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.query import sample_queries
 from knowledge_sheaves.query.explain import Explainer
-from knowledge_sheaves.query.solve import Options, Settled, scores, settle
+from knowledge_sheaves.query.solve import Options, scores, settle
 
 CALIBRATION = {"tau": 3.0, "query_tau": 0.2, "strength": 4.0, "k": 2, "kappa": 7.0}
 
@@ -34,7 +34,8 @@ def test_what_is_given_wins_over_the_calibration_and_that_over_the_defaults(
     assert settle(model, found) == found
     assert settle(model).tau == 0.2
     bare = SheafEmbedding(model_config("transe", dim=8), model.graph)
-    assert settle(bare) == Settled()
+    plain = settle(bare)
+    assert (plain.strength, plain.kappa, plain.k, plain.tau) == (0.0, 1.0, 64, 1.0)
     bare.info = ModelInfo(calibration={"tau": 3.0})  # of facts, for want of one of queries
     assert settle(bare).tau == 3.0
     assert Explainer(model).options == settle(model)

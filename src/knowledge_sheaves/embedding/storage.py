@@ -151,6 +151,16 @@ def save_metrics(metrics: Mapping[str, Any], folder: Path) -> None:
     beside.replace(folder / METRICS)
 
 
+def save_calibration(calibration: Mapping[str, float], folder: Path) -> None:
+    """Write a new calibration into a model's folder, all or nothing; the rest stays as it is."""
+    config = reading(folder, _read_config)
+    info = config.get("info") or ModelInfo().to_dict()
+    said = _plain(config | {"info": info | {"calibration": dict(calibration)}})
+    beside = folder / f".{CONFIG}"
+    _write_json(beside, said | {"seal": _seal(said)})
+    beside.replace(folder / CONFIG)
+
+
 def load(cls: type[Model], folder: Path) -> Model:
     """Read a model; whatever is wrong with its folder is one sentence that names the file."""
     return reading(folder, lambda place: _read_model(cls, place))

@@ -1,0 +1,108 @@
+"""`sheaves calibrate`: choose how a model answers queries, on validation queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import AsJson, print_json, print_table
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.evaluation.query_calibration import QueryCalibration, Trial
+
+
+def calibrate(
+    model: Folder,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="A folder of the BetaE benchmark with validation queries; else they are drawn.",
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, help="How many queries of each type.")] = 100,
+    tau: Annotated[
+        Literal["queries", "facts"],
+        typer.Option(help="What the temperature of queries is fitted on."),
+    ] = "queries",
+    facts: Annotated[
+        Literal["remembered", "ignored"],
+        typer.Option(help="Whether chaining may use what is known."),
+    ] = "remembered",
+    seed: Annotated[int, typer.Option(help="Draws the same queries again.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Choose temperature, kappa, k and strength by the MRR of validation queries, and keep them.
+
+    The temperature makes probabilities of energies, kappa says how hard a negation bites, k how
+    many candidates of an unknown chaining keeps, strength how strong harmonic's prior on unknowns
+    is. They go into the model's folder, and queries are answered with them from then on.
+
+    \b
+    Example:
+      sheaves calibrate model/ --sample 5
+    """
+    from knowledge_sheaves.embedding.storage import save_calibration
+    from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
+    from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
+
+    loaded = load_model(model)
+    if queries is None:
+        asked = drawn_queries(loaded, sample, seed)
+    else:
+        asked = folder_queries(loaded, queries, sample, seed)
+    with _Bar() as bar:
+        found = choose(loaded, asked, tau=tau, facts=facts, report=bar)
+    save_calibration(found.values, model)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    _show(found, model)
+
+
+class _Bar:
+    """A bar that counts trials, where someone watches."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._bar = Progress(console=console, disable=not console.is_terminal, transient=True)
+        self._task = self._bar.add_task("drawing queries", total=None)
+        self._done = 0
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, trial: Trial, left: int) -> None:
+        self._done += 1
+        said = f"{trial.parameter} = {trial.value:.4g}: MRR {trial.mrr:.3f}"
+        self._bar.update(
+            self._task, description=said, completed=self._done, total=self._done + left
+        )
+
+
+def _show(found: QueryCalibration, folder: Path) -> None:
+    rows = [
+        {
+            "parameter": trial.parameter,
+            "value": f"{trial.value:.4g}",
+            "solver": trial.solver,
+            "queries": trial.queries,
+            "MRR": trial.mrr,
+            "seconds": f"{trial.seconds:.1f}",
+            "chosen": found.chosen(trial),
+        }
+        for trial in found.trials
+    ]
+    values = ", ".join(f"{name} {value:.4g}" for name, value in found.values.items())
+    notes = [*found.notes, f"Stored in {folder}: {values}."]
+    print_table("Mean over types of the MRR of hard answers", rows, "\n".join(notes))

@@ -1,0 +1,248 @@
+"""What the solvers leave open, chosen by how well validation queries are answered.
+
+One thing after another, each on the queries that it matters to and with what was chosen before it:
+the temperature τ, how hard a negation bites (κ), how many candidates chaining keeps (k), and the
+strength of the prior on unknowns (λ). A value is as good as its MRR by the benchmark's protocol,
+the mean over the types of queries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.evaluation.betae import TYPES, BetaEFolder, Translation, TypeQueries
+from knowledge_sheaves.evaluation.calibration import fit_temperature
+from knowledge_sheaves.evaluation.queries import rank_answers, take
+from knowledge_sheaves.evaluation.ranking import FloatArray
+from knowledge_sheaves.query.answers import by_shape
+from knowledge_sheaves.query.betae import smaller_and_larger
+from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.rows import slices
+from knowledge_sheaves.query.sampler import sample_queries
+from knowledge_sheaves.query.solve import QUERY_TAU, Options, scores
+
+TAU_FACTORS = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0)
+"""Temperatures to try, by that of the facts; of equals the first is chosen."""
+KAPPAS = (1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+CANDIDATES = (16, 32, 64, 128, 256)
+STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+SLACK = 0.001
+"""As much MRR is given away for fewer candidates: they are what takes time."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A value that was tried: how well the queries that it matters to were answered with it."""
+
+    parameter: str
+    value: float
+    solver: str
+    queries: int
+    mrr: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class QueryCalibration:
+    """What was chosen, as a model keeps it, what was tried for it, and what could not be."""
+
+    values: dict[str, float]
+    trials: tuple[Trial, ...]
+    notes: tuple[str, ...]
+
+    def chosen(self, trial: Trial) -> bool:
+        """Whether this is the value that was chosen."""
+        name = QUERY_TAU if trial.parameter == "tau" else trial.parameter
+        return self.values.get(name) == trial.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything by name."""
+        trials = [asdict(trial) | {"chosen": self.chosen(trial)} for trial in self.trials]
+        return {"calibration": self.values, "trials": trials, "notes": list(self.notes)}
+
+
+Report: TypeAlias = Callable[[Trial, int], None]
+"""Told of a trial, and how many will follow at most."""
+
+
+def folder_queries(
+    model: SheafEmbedding, folder: str | Path, sample: int, seed: int = 0
+) -> list[TypeQueries]:
+    """Up to ``sample`` validation queries of every type, from a folder of the benchmark."""
+    there = BetaEFolder(folder, "valid")
+    translate = Translation(there.data, model)
+    return [translate(there.queries(name).sample(sample, seed)) for name in there.types]
+
+
+def drawn_queries(model: SheafEmbedding, sample: int, seed: int = 0) -> list[TypeQueries]:
+    """``sample`` queries of every type from the model's own facts, or as many as are found.
+
+    Their easy answers follow from the training facts, their hard ones need a validation fact.
+    """
+    data = dataset_of(model)
+    if data.valid is None or not data.valid.num_triples:
+        raise InputError(
+            "The model has no validation facts in its folder to draw queries from: give queries "
+            "with --queries FOLDER."
+        )
+    smaller, larger = smaller_and_larger(data, "valid")
+    found = []
+    for name in TYPES:
+        size = sample
+        while size:  # a shape may be rare
+            try:
+                drawn = sample_queries(smaller, larger, name, size, seed)
+            except SheafError:
+                size //= 4
+                continue
+            found.append(TypeQueries(name, drawn.queries, drawn.easy, drawn.hard))
+            break
+    if not found:
+        raise SheafError("The validation facts are too few to draw queries from them.")
+    return found
+
+
+def calibrate(
+    model: SheafEmbedding,
+    queries: Sequence[TypeQueries],
+    *,
+    tau: Literal["queries", "facts"] = "queries",
+    facts: str = "remembered",
+    report: Report | None = None,
+) -> QueryCalibration:
+    """Choose τ, κ, k and λ; the model is left as it is.
+
+    ``tau`` says what the temperature of queries is fitted on: these queries, or single facts of the
+    validation data. ``facts`` whether chaining remembers those of training.
+
+    >>> from knowledge_sheaves.embedding import ModelInfo, model_config
+    >>> from knowledge_sheaves.graph.readers import load
+    >>> data = load("nations")
+    >>> model = SheafEmbedding(model_config("complex", dim=4), data.train)
+    >>> model.info = ModelInfo.of(data)
+    >>> found = calibrate(model, drawn_queries(model, 2))
+    >>> sorted(found.values)
+    ['k', 'kappa', 'query_tau', 'strength', 'tau']
+    """
+    of_facts = _temperature(model)
+    search = _Search(model, queries, Options(facts=facts, tau=of_facts), report)
+    if tau == "queries":
+        search.choose("tau", "chaining", [f * of_facts for f in TAU_FACTORS], _is_composed)
+    search.choose("kappa", "chaining", KAPPAS, _is_negated)
+    search.choose("k", "chaining", CANDIDATES, _has_unknowns, SLACK)
+    if model.config.space == "torus":
+        search.notes.append("A torus-valued model has no solver harmonic: strength is left open.")
+    else:
+        search.choose(
+            "strength", "harmonic", STRENGTHS, lambda q: _has_unknowns(q) and not _is_negated(q)
+        )
+    chosen = dict(search.chosen)
+    if "tau" in chosen:
+        chosen[QUERY_TAU] = chosen.pop("tau")
+    return QueryCalibration({"tau": of_facts, **chosen}, tuple(search.trials), tuple(search.notes))
+
+
+def _temperature(model: SheafEmbedding) -> float:
+    """The temperature fitted on facts; where none were held out, known ones must do."""
+    if model.info is not None and "tau" in model.info.calibration:
+        return model.info.calibration["tau"]
+    valid = dataset_of(model).valid
+    if valid is not None and valid.num_triples:
+        return fit_temperature(model, valid, model.graph)
+    return fit_temperature(model, model.graph, model.graph.with_triples(model.graph.triples[:0]))
+
+
+class _Search:
+    def __init__(
+        self,
+        model: SheafEmbedding,
+        queries: Sequence[TypeQueries],
+        options: Options,
+        report: Report | None,
+    ) -> None:
+        self.model, self.queries, self.report = model, queries, report
+        # What is not chosen yet is as by default, whatever the model was calibrated to before.
+        self.options = replace(options, kappa=1.0, k=64, strength=0.0)
+        self.chosen: dict[str, float] = {}
+        self.trials: list[Trial] = []
+        self.notes: list[str] = []
+
+    def choose(
+        self,
+        name: str,
+        solver: str,
+        values: Sequence[float],
+        matters: Callable[[Query], bool],
+        slack: float = 0.0,
+    ) -> None:
+        """Keep the first of the values that is as good as the best, but for some slack."""
+        groups = [group for group in self.queries if len(group) and matters(group.queries[0])]
+        if not groups:
+            self.notes.append(f"There are no queries that {name} matters to: it is left open.")
+            return
+        options = replace(self.options, solver=solver)
+        tried = [self._try(name, value, groups, options) for value in values]
+        best = max(trial.mrr for trial in tried)
+        chosen = next(trial.value for trial in tried if trial.mrr >= best - slack)
+        self.chosen[name] = chosen
+        self.options = _with(self.options, name, chosen)
+
+    def _try(
+        self, name: str, value: float, groups: Sequence[TypeQueries], options: Options
+    ) -> Trial:
+        start = time.perf_counter()
+        tried = _with(options, name, value)
+        mrr = float(np.mean([reciprocal_ranks(self.model, g, tried).mean() for g in groups]))
+        seconds = time.perf_counter() - start
+        trial = Trial(name, value, options.solver, sum(map(len, groups)), mrr, seconds)
+        self.trials.append(trial)
+        if self.report is not None:
+            most = len(TAU_FACTORS) + len(KAPPAS) + len(CANDIDATES) + len(STRENGTHS)
+            self.report(trial, most - len(self.trials))
+        return trial
+
+
+def _with(options: Options, name: str, value: float) -> Options:
+    changed: dict[str, Any] = {name: value}
+    return replace(options, **changed)
+
+
+@torch.no_grad()
+def reciprocal_ranks(model: SheafEmbedding, group: TypeQueries, options: Options) -> FloatArray:
+    """The mean reciprocal rank of the hard answers of each query, by the benchmark's protocol.
+
+    Queries come shape by shape: one type has several where relations are read backwards.
+    """
+    most = max(1, options.memory_limit // (8 * 4 * model.graph.num_entities))
+    found = []
+    for members in by_shape(group.queries).values():
+        for part in slices(len(members), most):
+            places = np.array(members[part])
+            queries = [group.queries[place] for place in places.tolist()]
+            energies, _ = scores(model, queries, options, chances=False)
+            ranks = rank_answers(energies, take(group.easy, places), take(group.hard, places))
+            found.append(ranks.reciprocal)
+    return np.concatenate(found)
+
+
+def _is_composed(query: Query) -> bool:
+    """Whether a positive query has more than one edge: of one, any temperature ranks alike."""
+    return not _is_negated(query) and sum(len(p.edges) for p in query.patterns) > 1
+
+
+def _is_negated(query: Query) -> bool:
+    return any(pattern.without for pattern in query.patterns)
+
+
+def _has_unknowns(query: Query) -> bool:
+    return any(set(p.variables) - set(query.targets) for p in query.patterns)
