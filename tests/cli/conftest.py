@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from betae_cases import write_betae
 from knowledge_sheaves.cli.app import app, run
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.storage import ModelInfo
+from knowledge_sheaves.evaluation.betae import TYPES
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
@@ -59,6 +61,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(trained: Path, tmp_path: Path) -> Path:
     """A model of UMLS of one's own."""
     return Path(shutil.copytree(trained, tmp_path / "model"))
+
+
+@pytest.fixture(scope="session")
+def written_queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Queries over UMLS in the layout of the BetaE benchmark, not to be changed."""
+    folder = tmp_path_factory.mktemp("betae") / "queries"
+    write_betae(folder, load("umls"), TYPES, 5)
+    return folder
+
+
+@pytest.fixture
+def queries(written_queries: Path, tmp_path: Path) -> Path:
+    """Queries of one's own."""
+    return Path(shutil.copytree(written_queries, tmp_path / "queries"))
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ def test_the_examples_of_the_help_texts_run(
     schema_file: Path,
     archive: Path,
     model: Path,
+    queries: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(schema_file.parent)

@@ -11,6 +11,7 @@ import typer
 
 from knowledge_sheaves import __version__
 from knowledge_sheaves.cli.ask import ask
+from knowledge_sheaves.cli.benchmark import benchmark
 from knowledge_sheaves.cli.calibrate import calibrate
 from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
@@ -36,6 +37,7 @@ for command in (
     train,
     tune,
     evaluate,
+    benchmark,
     calibrate,
     predict,
     query,

@@ -195,11 +195,15 @@ def _size(parameters: int | None) -> str:
     return "" if parameters is None else f"{parameters / 1e6:.1f} M"
 
 
+def check_picture(path: str | Path) -> None:
+    """Refuse what is no name of a picture, before the work that it would show."""
+    if Path(path).suffix.lower() not in PICTURES:
+        raise InputError(f"{path}: pictures are written as {', '.join(PICTURES)}.")
+
+
 def plot(reports: Sequence[BenchmarkReport], path: str | Path) -> None:
     """Draw a dot for every type and row, ours with their intervals, into an SVG, PNG or PDF."""
-    path = Path(path)
-    if path.suffix.lower() not in PICTURES:
-        raise InputError(f"{path}: pictures are written as {', '.join(PICTURES)}.")
+    check_picture(path)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")

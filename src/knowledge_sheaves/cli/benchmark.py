@@ -1,0 +1,197 @@
+"""`sheaves benchmark`: how well a model answers the queries of the BetaE benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import typer
+
+from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import AsJson, print_json
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress
+    from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport
+
+TABLE_WIDTH = 136
+"""What the table of all types needs; where lines are shorter, it is still better not cut."""
+
+
+def benchmark(
+    model: Folder,
+    queries: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="A folder in the layout of the BetaE benchmark.")
+    ],
+    split: Annotated[Literal["test", "valid"], typer.Option(help="Which queries.")] = "test",
+    types: Annotated[
+        str | None, typer.Option(help="Only these types, such as 1p,2p,2in; all if not given.")
+    ] = None,
+    solver: Annotated[
+        Literal["auto", "harmonic", "chaining", "naive"], typer.Option(help="How to find answers.")
+    ] = "auto",
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="So many queries of each type, drawn by --seed.")
+    ] = None,
+    facts: Annotated[
+        Literal["remembered", "ignored"],
+        typer.Option(help="Whether chaining may use the facts that the model was trained on."),
+    ] = "remembered",
+    k: Annotated[
+        int | None, typer.Option(min=1, help="How many candidates of an unknown chaining keeps.")
+    ] = None,
+    kappa: Annotated[
+        float | None, typer.Option(min=0, help="How hard a negated branch bites.")
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(min=0, help="The weight λ of harmonic's prior on unknowns.")
+    ] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="The temperature that makes energies probabilities.")
+    ] = None,
+    lift: Annotated[
+        Literal["sphere", "free"], typer.Option(help="How harmonic extends lifted models.")
+    ] = "sphere",
+    answers: Annotated[
+        Literal["hard", "easy", "hard-alone"],
+        typer.Option(help="Hard ones with all others filtered, or one set by itself."),
+    ] = "hard",
+    one_answer: Annotated[
+        bool, typer.Option("--one-answer", help="Rank one answer of each query, drawn by --seed.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Draws samples.")] = 0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Hold the files' answers against the triples first.")
+    ] = False,
+    memory: Annotated[
+        float, typer.Option(min=0.01, help="How many GiB solving may use beyond the model.")
+    ] = 1.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the results as JSON; a run that was stopped goes on."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the results: SVG, PNG or PDF.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer the queries of the BetaE benchmark and rank their answers, type by type.
+
+    Every hard answer is ranked among all entities without the query's other answers; ties count as
+    the expected rank. A query counts as the mean over its answers, a type as the mean over its
+    queries. Published results on the same data stand beside. With --out what is finished is kept
+    in a file beside the results, and reused as long as model, options and queries are the same.
+    Options that are not given are as `sheaves calibrate` left them in the model.
+
+    \b
+    Examples:
+      sheaves benchmark model/ --queries queries/
+      sheaves benchmark model/ --queries queries/ --types 1p,2p --solver harmonic --sample 3
+    """
+    from knowledge_sheaves.evaluation.benchmark import Protocol
+    from knowledge_sheaves.evaluation.benchmark import benchmark as measure
+    from knowledge_sheaves.evaluation.benchmark_report import check_picture
+    from knowledge_sheaves.evaluation.benchmark_report import plot as draw
+    from knowledge_sheaves.query.solve import Options
+
+    options = Options(
+        solver=solver,
+        facts=facts,
+        k=k,
+        kappa=kappa,
+        strength=strength,
+        tau=tau,
+        lift=lift,
+        memory_limit=int(memory * 2**30),
+    )
+    if plot is not None:
+        check_picture(plot)
+    loaded = load_model(model)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with _Display() as display:
+        report = measure(
+            loaded,
+            queries,
+            split,
+            types=None if types is None else [name.strip() for name in types.split(",")],
+            options=options,
+            protocol=Protocol(answers, one_answer, sample, seed),
+            check=check,
+            state=None if out is None else out.with_suffix(".state.json"),
+            progress=display,
+        )
+    if out is not None:
+        _write(out, report.to_dict())
+    if plot is not None:
+        draw([report], plot)
+        typer.echo(f"Wrote {plot}", err=True)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _show(report)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    path.write_text(f"{text}\n", encoding="utf-8")
+    typer.echo(f"Wrote {path}", err=True)
+
+
+def _show(report: BenchmarkReport) -> None:
+    from rich.console import Console
+
+    from knowledge_sheaves.evaluation.benchmark_report import comparison
+
+    wide = Console(width=max(TABLE_WIDTH, Console().width))
+    wide.print(comparison([report]))
+    wide.print(report.details())
+    for note in report.notes():
+        typer.echo(note)
+
+
+class _Display:
+    """A bar for a person, a line per type for a log file; call it with progress."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        self.console = Console(stderr=True)
+        self._bar = Progress(
+            "{task.description}",
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, now: BenchmarkProgress) -> None:
+        self._bar.update(self._task, description=now.type, completed=now.done, total=now.queries)
+        result = now.result
+        if result is not None and result.metrics is not None:
+            how = "kept" if result.resumed else f"{result.milliseconds:.1f} ms a query"
+            self.console.print(
+                f"{now.type:4} {result.metrics.queries:6,} queries  MRR {result.metrics.mrr:.3f}  "
+                f"{how}",
+                highlight=False,
+            )
