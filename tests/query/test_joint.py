@@ -17,6 +17,7 @@ from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solve import Options, Wanted, answer
 
 ENTITIES = 9
+HARMONIC = Options(solver="harmonic")
 CHAIN = Pattern((Edge(0, 0, "?a"), Edge("?a", 1, "?y"), Edge("?y", 2, "?b")))
 TRIANGLE = Pattern(
     (Edge(1, 0, "?a"), Edge("?a", 1, "?b"), Edge("?b", 2, "?y"), Edge("?y", 0, "?a"))
@@ -37,7 +38,7 @@ def make(name: str) -> SheafEmbedding:
 def test_combinations_are_the_best_of_all(name: str, pattern: Pattern) -> None:
     model = make(name)
     query = Query(("?a", "?b"), (pattern,))
-    (found,) = answer(model, query, Options(), Wanted(top=12))
+    (found,) = answer(model, query, HARMONIC, Wanted(top=12))
     assert found.solver == "harmonic"
     batch = QueryBatch.of(model, [pattern], [tuple(e.relation for e in pattern.edges)], "?b")
     form = reduce(model, batch, ("?a", "?b"))
@@ -63,18 +64,18 @@ def test_combinations_are_the_best_of_all(name: str, pattern: Pattern) -> None:
 def test_a_cut_says_whether_it_could_have_missed_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make("rotate")
     query = Query(("?a", "?b"), (CHAIN,))
-    (whole,) = answer(model, query, Options(), Wanted(top=1))
+    (whole,) = answer(model, query, HARMONIC, Wanted(top=1))
     monkeypatch.setattr(joint, "COMBINATIONS", 4)
-    (cut,) = answer(model, query, Options(), Wanted(top=4))
+    (cut,) = answer(model, query, HARMONIC, Wanted(top=4))
     assert "cut to the best" in cut.notes[-1]
     monkeypatch.setattr(joint, "COMBINATIONS", 64)
-    (enough,) = answer(model, query, Options(), Wanted(top=1))
+    (enough,) = answer(model, query, HARMONIC, Wanted(top=1))
     assert torch.equal(enough.ids, whole.ids)
 
 
 def test_lifted_models_rank_jointly_too_and_say_that_they_cut() -> None:
     model = make("complex")
-    (found,) = answer(model, Query(("?a", "?b"), (CHAIN,)), Options(), Wanted(top=5))
+    (found,) = answer(model, Query(("?a", "?b"), (CHAIN,)), HARMONIC, Wanted(top=5))
     assert found.ids.shape == (5, 2)
     assert (found.energies.diff() >= 0).all()
     assert "cut" in found.notes[-1]
@@ -83,7 +84,7 @@ def test_lifted_models_rank_jointly_too_and_say_that_they_cut() -> None:
 def test_known_combinations_are_marked() -> None:
     model = make("transe")
     pattern = Pattern((Edge("?a", 0, "?b"),))
-    (found,) = answer(model, Query(("?a", "?b"), (pattern,)), Options(), Wanted(top=100))
+    (found,) = answer(model, Query(("?a", "?b"), (pattern,)), HARMONIC, Wanted(top=100))
     facts = {(h, t) for h, r, t in model.graph.triples.tolist() if r == 0}
     marked = {tuple(row) for row, k in zip(found.ids.tolist(), found.known, strict=True) if k}
     assert marked == facts
@@ -92,5 +93,21 @@ def test_known_combinations_are_marked() -> None:
 def test_what_is_not_ranked_jointly_is_refused() -> None:
     model = make("transe")
     negated = Pattern(CHAIN.edges, (Pattern((Edge(2, 1, "?b"),)),))
-    with pytest.raises(InputError, match="jointly"):
-        answer(model, Query(("?a", "?b"), (negated,)))
+    apart = Pattern(CHAIN.edges, different=(("?a", "?b"),))
+    for pattern in (negated, apart):
+        with pytest.raises(InputError, match=r"jointly .* use the solver chaining"):
+            answer(model, Query(("?a", "?b"), (pattern,)), HARMONIC)
+
+
+def test_filters_hold_for_every_target() -> None:
+    model = make("transe")
+    query = Query(("?a", "?b"), (Pattern((Edge("?a", 0, "?b"),)),))
+    facts = {(h, t) for h, r, t in model.graph.triples.tolist() if r == 0}
+    pairs = {(a, b) for a in (1, 2, 4) for b in (1, 2, 4)}
+    for solver in ("harmonic", "chaining"):
+        wanted = Wanted(top=100, allow=frozenset({1, 2, 3, 4}), deny=frozenset({3}))
+        (found,) = answer(model, query, Options(solver, tau=1.0), wanted)
+        assert {tuple(row) for row in found.ids.tolist()} == pairs
+        (new,) = answer(model, query, Options(solver, tau=1.0), Wanted(top=5, only_new=True))
+        assert len(new) == 5
+        assert facts.isdisjoint(map(tuple, new.ids.tolist()))

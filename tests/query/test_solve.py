@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.probability import probabilities
-from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.query import Query
 from knowledge_sheaves.query.answers import by_shape
+from knowledge_sheaves.query.explain import Explainer
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solve import Options, Wanted, answer, scores
 
@@ -78,9 +81,61 @@ def test_variables_may_have_any_names_and_targets_any_place(transe: SheafEmbeddi
 
 def test_memory_limits_the_batch_not_the_answers(transe: SheafEmbedding) -> None:
     queries = [path(e, 0, 1) for e in range(8)]
-    small = answer(transe, queries, Options(solver="harmonic", memory_limit=1), Wanted(top=5))
+    one = Options(solver="harmonic", memory_limit=8 * 4 * ENTITIES)
+    small = answer(transe, queries, one, Wanted(top=5))
     large = answer(transe, queries, Options(solver="harmonic"), Wanted(top=5))
     assert all(torch.equal(a.ids, b.ids) for a, b in zip(small, large, strict=True))
+
+
+PAIR = Query(("?0", "?1"), path(0, 1, 2).patterns)
+
+
+@pytest.mark.parametrize("query", [path(0, 1, 2), PAIR], ids=["one target", "two"])
+@pytest.mark.parametrize("solver", ["harmonic", "chaining", "naive"])
+def test_every_solver_has_limits(transe: SheafEmbedding, solver: str, query: Query) -> None:
+    if solver == "naive" and len(query.targets) > 1:
+        with pytest.raises(InputError, match="use the solver chaining"):
+            answer(transe, query, Options(solver))
+        return
+    with pytest.raises(SheafError, match="longer than its time limit"):
+        answer(transe, query, Options(solver, tau=1.0, time_limit=-1))
+    with pytest.raises(InputError, match=r"needs about 960 bytes .* memory limit is 100: raise"):
+        answer(transe, query, Options(solver, tau=1.0, memory_limit=100))
+    if solver != "naive":
+        (found,) = answer(transe, query, Options(solver, tau=1.0))
+        hurried = Explainer(transe, Options(solver, tau=1.0, time_limit=-1))
+        with pytest.raises(SheafError, match="longer than its time limit"):
+            hurried.explain(found)
+
+
+def test_the_time_runs_out_between_queries(
+    transe: SheafEmbedding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the clock takes a second here."""
+    clock = itertools.count()
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    queries = [path(0, 1), path(0, 1, 2), path(0, 1, 2, 3)]
+    for enough, solver in itertools.product((False, True), ("harmonic", "naive")):
+        options = Options(solver, time_limit=100.0 if enough else 5.0)
+        if enough:
+            assert len(answer(transe, queries, options)) == 3
+        else:
+            with pytest.raises(SheafError, match="time limit"):
+                answer(transe, queries, options)
+
+
+def test_without_a_temperature_there_is_only_an_order(transe: SheafEmbedding) -> None:
+    (energies,) = answer(transe, path(0, 1), Options("harmonic"))
+    assert energies.probabilities is None
+    assert not energies.notes
+    union = Query(("?0",), path(0, 1).patterns + path(3, 2).patterns)
+    for query, solver in ((union, "harmonic"), (path(0, 1), "chaining"), (PAIR, "chaining")):
+        (found,) = answer(transe, query, Options(solver))
+        assert found.probabilities is not None
+        assert "No temperature was fitted" in found.notes[0]
+        (chosen,) = answer(transe, query, Options(solver, tau=1.0))
+        assert not chosen.notes
+        assert torch.equal(found.probabilities, chosen.probabilities)
 
 
 def test_known_answers_are_marked_and_can_be_left_out(transe: SheafEmbedding) -> None:
@@ -153,7 +208,7 @@ def test_relations_with_several_parts_are_asked_for_as_one() -> None:
 
 
 def test_answers_become_frames(transe: SheafEmbedding) -> None:
-    (found,) = answer(transe, path(0, 1), Options(solver="harmonic"), Wanted(top=3))
+    (found,) = answer(transe, path(0, 1), Options(solver="harmonic", tau=1.0), Wanted(top=3))
     frame = found.to_polars()
     assert frame.columns == ["rank", "0", "energy", "probability", "known"]
     assert frame["0"].to_list() == [a.names[0] for a in found]

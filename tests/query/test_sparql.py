@@ -245,7 +245,7 @@ def check_known_come_first(
     model: SheafEmbedding, query: Query, known: set[tuple[str, ...]]
 ) -> None:
     """With prediction on, and however few candidates an unknown has, in positive queries."""
-    if len(query.targets) > 1 or any(pattern.without for pattern in query.patterns):
+    if any(pattern.without for pattern in query.patterns):
         return
     for options in (Options(tau=1.0), Options(tau=1.0, k=2)):
         (found,) = answer(model, query, options, Wanted(top=len(known)))

@@ -9,7 +9,6 @@ probability of an assignment is the product over its edges; unknowns are maximis
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,11 +22,15 @@ from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.arrays import check_ids
 from knowledge_sheaves.query.batches import Batch, batches
 from knowledge_sheaves.query.chaining_explain import Explanation, explain
+from knowledge_sheaves.query.chaining_joint import best_combinations
 from knowledge_sheaves.query.chaining_plan import make_plan, template
 from knowledge_sheaves.query.chaining_search import Search, Solver
+from knowledge_sheaves.query.joint import Combinations
+from knowledge_sheaves.query.limits import MEMORY, Limits
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.rows import Limits, Rows
+from knowledge_sheaves.query.rows import Rows, either
 from knowledge_sheaves.query.symbolic import answers
+from knowledge_sheaves.query.temperature import fitted_temperature
 
 FACTS = ("remembered", "ignored")
 
@@ -59,7 +62,7 @@ class Chaining:
         kappa: float = 1.0,
         tau: float | None = None,
         epsilon: float = EPSILON,
-        memory_limit: int = 1 << 29,
+        memory_limit: int = MEMORY,
         time_limit: float = math.inf,
     ) -> None:
         if k < 1:
@@ -74,7 +77,7 @@ class Chaining:
 
     def solver(self) -> Solver:
         """What one call works with: its time starts now."""
-        limits = Limits(self.memory_limit, time.monotonic() + self.time_limit)
+        limits = Limits.start(self.memory_limit, self.time_limit)
         rows = Rows(
             self.model,
             tau=self.tau,
@@ -103,6 +106,29 @@ class Chaining:
         return out
 
     @torch.no_grad()
+    def combinations(
+        self, queries: Sequence[Query], count: int, allowed: Tensor | None = None
+    ) -> list[Combinations]:
+        """The ``count`` likeliest combinations of entities for queries of several targets.
+
+        >>> from knowledge_sheaves.embedding import model_config
+        >>> from knowledge_sheaves.graph import KnowledgeGraph
+        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+        >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "s", "?x")], ["?y", "?x"], graph)
+        >>> model = SheafEmbedding(model_config("complex", dim=4), graph)
+        >>> (found,) = Chaining(model, tau=1.0).combinations([query], 1)
+        >>> graph.entities.names(found.ids[0].tolist())
+        ['b', 'c']
+        """
+        certain: list[list[list[int]]] = [[] for _ in queries]
+        if self.facts == "remembered":
+            rows, ids = remembered(self.model.graph, queries)
+            keep = slice(None) if allowed is None else allowed[ids].all(1)
+            for row, each in zip(rows[keep].tolist(), ids[keep].tolist(), strict=True):
+                certain[row].append(each)
+        return best_combinations(self.solver(), queries, certain, count, allowed)
+
+    @torch.no_grad()
     def explain(self, query: Query, answer: int, runner_ups: int = 3) -> Explanation:
         """Why an entity answers a query: the best assignment, with the candidates of the search.
 
@@ -125,7 +151,7 @@ class Chaining:
             ids = torch.from_numpy(batch.entities), torch.from_numpy(batch.relations)
             plan = make_plan(template(batch.shape), target, batch.entities.shape[1])
             search = Search(solver, plan, *ids)
-            reasons.append(explain(search, pattern, place, answer, runner_ups))
+            reasons.append(explain(search, pattern, place, {query.targets[0]: answer}, runner_ups))
         return max(reasons, key=lambda reason: reason.log_probability)
 
 
@@ -137,7 +163,7 @@ def chaining(
     facts: str = "remembered",
     kappa: float = 1.0,
     tau: float | None = None,
-    memory_limit: int = 1 << 29,
+    memory_limit: int = MEMORY,
     time_limit: float = math.inf,
 ) -> Tensor:
     """The probability of every entity as the target, (queries, entities).
@@ -154,15 +180,6 @@ def chaining(
         time_limit=time_limit,
     )
     return solver.log_probabilities(queries).exp()
-
-
-def either(a: Tensor, b: Tensor) -> Tensor:
-    """log(1 − (1 − p)(1 − q)) from log p and log q, exact also where both are tiny.
-
-    >>> either(torch.tensor(0.5).log(), torch.tensor(0.5).log()).exp()
-    tensor(0.7500)
-    """
-    return torch.logaddexp(a, b + torch.log1p(-a.exp()))
 
 
 def remembered(graph: KnowledgeGraph, queries: Sequence[Query]) -> tuple[Tensor, Tensor]:
@@ -188,16 +205,16 @@ def single_target(batch: Batch) -> str:
     """The target as the template of the batch's shape calls it."""
     if len(batch.targets) > 1:
         raise InputError(
-            "The solver chaining ranks one target at a time: ask for one of the variables, or use "
-            "the solver harmonic."
+            "Several targets have no single list of probabilities: ask for their combinations."
         )
     return f"?{batch.targets[0]}"
 
 
 def _temperature(model: SheafEmbedding) -> float:
-    if model.info is None or "tau" not in model.info.calibration:
+    tau = fitted_temperature(model)
+    if tau is None:
         raise InputError(
             "The model has no temperature, so its energies are no probabilities: train it with "
             "validation data, or give tau."
         )
-    return model.info.calibration["tau"]
+    return tau

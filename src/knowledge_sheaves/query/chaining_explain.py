@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -58,25 +59,24 @@ class Explanation:
 
 
 def explain(
-    search: Search, pattern: Pattern, place: int, answer: int, runner_ups: int
+    search: Search, pattern: Pattern, place: int, given: Mapping[str, int], runner_ups: int
 ) -> Explanation:
-    """Maximise over the candidates of a search of one query with its target fixed.
+    """Maximise over the candidates of a search of one query, with its targets given.
 
     Facts that make the answer certain are candidates too, also where the cut lost them.
     """
-    target = search.plan.target
-    assert target is not None
-    domains = search.candidates | {target: torch.tensor([[answer]])}
-    for variable, ids in _remembered(search, pattern, answer, 1 + runner_ups).items():
+    chosen = {f"?{pattern.variables.index(name)}": entity for name, entity in given.items()}
+    unknowns = [variable for variable in search.plan.variables if variable not in chosen]
+    domains = search.candidates | {v: torch.tensor([[entity]]) for v, entity in chosen.items()}
+    for variable, ids in _remembered(search, pattern, given, unknowns, 1 + runner_ups).items():
         domains[variable] = torch.cat([domains[variable], ids], 1)
     tables = make_tables(search, domains)
     total = float(maximise(tables, ()))
-    chosen = {target: answer}
     witnesses = {}
-    for variable in search.plan.unknowns:
+    for variable in unknowns:
         name = pattern.variables[int(variable[1:])]
         witnesses[name] = _witnesses(tables, variable, domains[variable][0], 1 + runner_ups)
-    for variable in search.plan.unknowns:  # one after the other, so that ties are broken alike
+    for variable in unknowns:  # one after the other, so that ties are broken alike
         best = maximise(tables, (variable,))[0].argmax()
         chosen[variable] = int(domains[variable][0, best])
         only = torch.full((1, domains[variable].shape[1]), -torch.inf, dtype=search.rows.dtype)
@@ -88,16 +88,16 @@ def explain(
     return Explanation(place, total, names, witnesses, reasons, denied)
 
 
-def _remembered(search: Search, pattern: Pattern, answer: int, count: int) -> dict[str, Tensor]:
+def _remembered(
+    search: Search, pattern: Pattern, given: Mapping[str, int], unknowns: list[str], count: int
+) -> dict[str, Tensor]:
     """Entities (1, n) for the unknowns with which all edges of a pattern are remembered facts."""
-    unknowns = search.plan.unknowns
     if not search.rows.remembered or pattern.without or not unknowns:
         return {}
     names = [pattern.variables[int(variable[1:])] for variable in unknowns]
-    target = pattern.variables[int(str(search.plan.target)[1:])]
-    given = replace(pattern, bindings=(*pattern.bindings, (target, answer)))
+    known = replace(pattern, bindings=(*pattern.bindings, *given.items()))
     try:
-        (found,) = answers(search.rows.model.graph, [Query(tuple(names), (given,))])
+        (found,) = answers(search.rows.model.graph, [Query(tuple(names), (known,))])
     except SheafError:  # more ways than can be listed: those of the search will do
         return {}
     columns = torch.from_numpy(found.astype("int64")).reshape(-1, len(names))[:count].T

@@ -54,13 +54,22 @@ class Solver:
         ``pattern`` has slots for ids. ``prior`` is what is known of the target elsewhere: it helps
         to propose candidates and does not count otherwise.
         """
+        found = self.searches(pattern, target, entities, relations, prior)
+        return torch.cat([search.result() for _, search in found])
+
+    def searches(
+        self,
+        pattern: Pattern,
+        target: str | None,
+        entities: Tensor,
+        relations: Tensor,
+        prior: Tensor | None = None,
+    ) -> Iterator[tuple[slice, Search]]:
+        """The same for some queries of the batch at a time, as many as memory allows."""
         plan = make_plan(pattern, target, entities.shape[1])
-        parts = []
         for part in slices(len(entities), self._queries_at_once(plan)):
             some = None if prior is None else prior[part]
-            search = Search(self, plan, entities[part], relations[part], some)
-            parts.append(search.result())
-        return torch.cat(parts)
+            yield part, Search(self, plan, entities[part], relations[part], some)
 
     def _queries_at_once(self, plan: Plan) -> int:
         """A few vectors over all entities for every variable; with cycles, rows of candidates."""
@@ -68,7 +77,7 @@ class Solver:
         if not plan.is_forest:
             rows += self.k * sum(goal == plan.target for _, goal in plan.links)
         bytes_a_query = rows * self.rows.size * self.rows.dtype.itemsize
-        return max(1, self.rows.limits.memory // (2 * bytes_a_query))
+        return self.rows.limits.fit(2 * bytes_a_query)
 
     def deny(self, log_p: Tensor) -> Tensor:
         """log(1 − min(1, κp))."""

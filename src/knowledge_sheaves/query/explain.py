@@ -16,11 +16,11 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
-from knowledge_sheaves.query.extension import extended, put
+from knowledge_sheaves.query.extension import extended
+from knowledge_sheaves.query.options import Options, settle
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.solve import Options, settle
 from knowledge_sheaves.query.typing import typed_parts
-from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, make_solver
+from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, make_solver, put
 
 __all__ = ["Candidate", "Explainer", "Explanation", "Reason", "Witness"]
 
@@ -136,6 +136,7 @@ class Explainer:
         """Explain the answer at a place."""
         if not 0 <= place < len(answers):
             raise InputError(f"There are {len(answers)} answers, and none at place {place}.")
+        self.solver.rows.limits = self.options.limits()  # those of every explanation
         targets = answers.query.targets
         given = dict(zip(targets, answers.ids[place].tolist(), strict=True))
         readings = [
@@ -156,10 +157,16 @@ class Explainer:
         return True
 
     def _pattern(
-        self, pattern: Pattern, given: Mapping[str, int], target: str, solver: str
+        self,
+        pattern: Pattern,
+        given: Mapping[str, int],
+        target: str,
+        solver: str,
+        outside: frozenset[str] = frozenset(),
     ) -> Explanation:
         """Explain a pattern with some variables given, seen from the target."""
-        found = self._found(pattern, given, target, solver)
+        self.solver.rows.limits.check_time()
+        found = self._found(pattern, given, target, solver, outside)
         reasons = tuple(
             self._reason(*each, found)
             for each in zip(pattern.edges, found.energies, found.probabilities, strict=True)
@@ -175,9 +182,16 @@ class Explainer:
         names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}
         return Explanation(target, solver, names, reasons, found.witnesses, against, chance)
 
-    def _found(self, pattern: Pattern, given: Mapping[str, int], target: str, solver: str) -> Found:
+    def _found(
+        self,
+        pattern: Pattern,
+        given: Mapping[str, int],
+        target: str,
+        solver: str,
+        outside: frozenset[str],
+    ) -> Found:
         if solver == "chaining":
-            return chosen(self.solver, pattern, given, target, self.runner_ups)
+            return chosen(self.solver, pattern, given, target, self.runner_ups, outside)
         rows = self.solver.rows
         return extended(rows, pattern, given, target, self.options, self.runner_ups)
 
@@ -187,7 +201,7 @@ class Explainer:
         """Explain a negated part at its best, seen from a variable that it shares."""
         shared = {v: entity for v, entity in found.items() if v in inner.variables}
         goal = target if target in shared else next(iter((*shared, *inner.variables, target)))
-        return self._pattern(inner, shared, goal, solver)
+        return self._pattern(inner, shared, goal, solver, frozenset(shared) - {goal})
 
     def _reason(self, edge: Edge, energy: float, probability: float, found: Found) -> Reason:
         head, tail = (found.entities[t] if isinstance(t, str) else t for t in edge.terms)

@@ -19,11 +19,11 @@ from knowledge_sheaves.query.harmonic import (
     reduce,
     type_prior,
 )
-from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+from knowledge_sheaves.query.options import Settled
+from knowledge_sheaves.query.pattern import Pattern
 from knowledge_sheaves.query.rows import Rows
-from knowledge_sheaves.query.solve import Settled
 from knowledge_sheaves.query.typing import typed_parts
-from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances
+from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances, put
 from knowledge_sheaves.sheaf import Prior, QuadraticForm
 
 MOST_TRIPLES = 2_000
@@ -58,15 +58,6 @@ def extended(
     entities = {v: found[v] for v in pattern.variables}
     chances = edge_chances(rows, pattern, entities, target)
     return Found(entities, tuple(witnesses), best.energies(), chances)
-
-
-def put(pattern: Pattern, given: Mapping[str, int]) -> Pattern:
-    """The edges of a pattern with entities in the place of variables, one for one."""
-
-    def new(term: Term) -> Term:
-        return given.get(term, term) if isinstance(term, str) else term
-
-    return Pattern(tuple(Edge(new(e.head), e.relation, new(e.tail)) for e in pattern.edges))
 
 
 @dataclass(frozen=True, eq=False)

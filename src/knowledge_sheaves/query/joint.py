@@ -16,6 +16,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.answers import top
 from knowledge_sheaves.query.harmonic import Lift, NotDefinite, QueryBatch, reduce, type_prior
+from knowledge_sheaves.query.limits import Limits
 from knowledge_sheaves.sheaf import QuadraticForm
 
 COMBINATIONS = 1_000_000
@@ -37,18 +38,30 @@ def best_combinations(
     count: int,
     lift: Lift = "free",
     strength: float = 0.0,
+    allowed: Tensor | None = None,
+    limits: Limits | None = None,
 ) -> list[Combinations]:
-    """For every query of a batch, the combinations of entities with the least energy."""
+    """For every query of a batch, the combinations of entities with the least energy.
+
+    ``allowed`` (entities) says who may be part of one.
+    """
+    limits = limits or Limits()
     if model.config.lifted:
         lift, strength = "sphere", strength or 1.0
     form = _definite(model, batch, targets, lift, strength)
     vertices = [batch.vertex(target) for target in targets]
-    kept = max(1, int(COMBINATIONS ** (1 / len(targets))))
+    number = form.constant.dtype.itemsize
+    kept = max(1, int(min(COMBINATIONS, limits.fit(4 * number)) ** (1 / len(targets))))
     bounds = [_bounds(model, batch, form, vertex, strength) for vertex in vertices]
-    return [
-        _combine(model, batch, form, vertices, [b[row] for b in bounds], kept, count, row)
-        for row in range(len(batch))
-    ]
+    if allowed is not None:
+        for vertex, bound in zip(vertices, bounds, strict=True):
+            bound[:, ~allowed[model.entities_of_type(batch.types[vertex])]] = torch.inf
+    found = []
+    for row in range(len(batch)):
+        limits.check_time()
+        mine = [bound[row] for bound in bounds]
+        found.append(_combine(model, batch, form, vertices, mine, kept, count, row))
+    return found
 
 
 def _definite(
@@ -89,7 +102,8 @@ def _combine(
     count: int,
     row: int,
 ) -> Combinations:
-    chosen = [top(bound, kept)[1] for bound in bounds]
+    best_of = [top(bound, kept) for bound in bounds]
+    chosen = [ids[values.isfinite()] for values, ids in best_of]
     points = [
         model.entities.of_type(batch.types[v])[ids] for v, ids in zip(vertices, chosen, strict=True)
     ]
@@ -121,7 +135,9 @@ def _combine(
         for v, ids, place in zip(vertices, chosen, places, strict=True)
     ]
     exact = not model.config.lifted and all(
-        len(ids) == len(bound) or float(bound.sort().values[len(ids)]) >= float(best.values[-1])
+        not len(best.values)
+        or len(ids) == len(bound)
+        or float(bound.sort().values[len(ids)]) >= float(best.values[-1])
         for ids, bound in zip(chosen, bounds, strict=True)
     )
     return Combinations(torch.stack(columns, 1), best.values, exact)

@@ -8,7 +8,6 @@ be zero long before their order stopped to matter.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,8 +19,9 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
-from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
+from knowledge_sheaves.query.limits import Limits
 
 # As many numbers as stay in a core's cache between one pass over them and the next.
 CACHED_NUMBERS = 1 << 18
@@ -70,21 +70,6 @@ class Part:
         return self.logits[rows, entities.unsqueeze(1)] + self.offsets[rows]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How many bytes a solver may use beyond the model, and until when it may run."""
-
-    memory: int
-    deadline: float = math.inf
-
-    def check_time(self) -> None:
-        if time.monotonic() > self.deadline:
-            raise SheafError(
-                "The query took longer than its time limit: raise the limit, or keep fewer "
-                "candidates of each unknown."
-            )
-
-
 class Rows:
     """The log-probabilities log p_e(· | h) of a model, with the facts it remembers."""
 
@@ -110,7 +95,7 @@ class Rows:
     def at_once(self) -> int:
         """How many rows fit into the memory limit, with what is computed from them."""
         bytes_a_row = 3 * self.size * self.dtype.itemsize
-        return max(1, min(MOST_ROWS, self.limits.memory // (2 * bytes_a_row)))
+        return min(MOST_ROWS, self.limits.fit(2 * bytes_a_row))
 
     def score(self, entities: Tensor, relations: Tensor, inverse: bool) -> tuple[Tensor, Tensor]:
         """Logits (rows, entities) and offsets (rows): log p is their sum.
@@ -202,6 +187,15 @@ class Rows:
         rows = torch.from_numpy(np.repeat(np.arange(len(n)), n))
         answers = rows, torch.from_numpy(ids.astype(np.int64))
         return torch.from_numpy(np.maximum(n, 1)).to(self.dtype), answers
+
+
+def either(a: Tensor, b: Tensor) -> Tensor:
+    """log(1 − (1 − p)(1 − q)) from log p and log q, exact also where both are tiny.
+
+    >>> either(torch.tensor(0.5).log(), torch.tensor(0.5).log()).exp()
+    tensor(0.7500)
+    """
+    return torch.logaddexp(a, b + torch.log1p(-a.exp()))
 
 
 def slices(length: int, step: int) -> Iterator[slice]:

@@ -10,14 +10,14 @@ import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.chaining_explain import Witness as Assigned
 from knowledge_sheaves.query.chaining_explain import explain
 from knowledge_sheaves.query.chaining_plan import _distances, _point, make_plan, template
 from knowledge_sheaves.query.chaining_search import Search, Solver
-from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.options import Settled
+from knowledge_sheaves.query.pattern import Edge, Pattern, Term
 from knowledge_sheaves.query.rows import Rows
-from knowledge_sheaves.query.solve import Settled
+from knowledge_sheaves.query.solve import chaining_solver
 from knowledge_sheaves.query.sparql_patterns import substitute
 
 
@@ -74,31 +74,49 @@ class Found:
 
 def make_solver(model: SheafEmbedding, options: Settled) -> Solver:
     """The search that led to the answers, ready to be repeated."""
-    return Chaining(
-        model, k=options.k, facts=options.facts, kappa=options.kappa, tau=options.tau
-    ).solver()
+    return chaining_solver(model, options, options.limits()).solver()
 
 
 def chosen(
-    solver: Solver, pattern: Pattern, given: Mapping[str, int], target: str, runner_ups: int
+    solver: Solver,
+    pattern: Pattern,
+    given: Mapping[str, int],
+    target: str,
+    runner_ups: int,
+    outside: frozenset[str] = frozenset(),
 ) -> Found:
-    """The best assignment of the unknowns to the candidates that chaining kept for them."""
-    known = {variable: entity for variable, entity in given.items() if variable != target}
+    """The best assignment of the unknowns to the candidates that chaining kept for them.
+
+    Variables from ``outside`` a negated part count as known entities in it.
+    """
+    known = {variable: entity for variable, entity in given.items() if variable in outside}
     asked = substitute(pattern, known) or pattern
     entities, witnesses, possible = dict(given), [], True
     if asked.variables:
         goal = target if target in asked.variables else asked.variables[0]
         search = _search(solver, asked, goal)
-        answer = given[goal] if goal in given else int(search.result()[0].argmax())
-        best = explain(search, asked, 0, answer, runner_ups)
+        fixed = {v: entity for v, entity in given.items() if v in asked.variables}
+        if goal not in fixed:
+            fixed[goal] = int(search.result()[0].argmax())
+        best = explain(search, asked, 0, fixed, runner_ups)
         entities |= best.assignment
         graph = solver.rows.model.graph
         witnesses = [_witness(graph, *each) for each in best.witnesses.items() if each[1]]
         possible = best.log_probability > -math.inf
     found = {variable: entities[variable] for variable in pattern.variables}
-    energies = [solver.rows.energy(*each) for each in _between(pattern, found, target)]
-    chances = edge_chances(solver.rows, pattern, found, target)
+    directed = put(pattern, known)
+    energies = [solver.rows.energy(*each) for each in _between(directed, found, target)]
+    chances = edge_chances(solver.rows, directed, found, target)
     return Found(found, tuple(witnesses), energies, chances, possible)
+
+
+def put(pattern: Pattern, given: Mapping[str, int]) -> Pattern:
+    """The edges of a pattern with entities in the place of variables, one for one."""
+
+    def new(term: Term) -> Term:
+        return given.get(term, term) if isinstance(term, str) else term
+
+    return Pattern(tuple(Edge(new(e.head), e.relation, new(e.tail)) for e in pattern.edges))
 
 
 def _search(solver: Solver, pattern: Pattern, target: str) -> Search:
