@@ -139,10 +139,20 @@ def test_the_table_and_the_reasons(sheaves: Sheaves, trained: Path, tmp_path: Pa
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
 
 
+def test_a_query_keeps_to_its_limits(sheaves: Sheaves, trained: Path) -> None:
+    code, out, err = sheaves("query", trained, SHORT, "--time-limit", "0")
+    assert (code, out) == (1, "")
+    assert "took longer than its time limit" in err
+    limited = bindings(sheaves, trained, SHORT, "--time-limit", "60", "--memory-limit", "1")
+    assert limited == bindings(sheaves, trained, SHORT)
+
+
 def test_several_variables_have_a_column_each(sheaves: Sheaves, trained: Path) -> None:
     text = "SELECT ?y ?x { :virus :causes ?y . ?y :affects ?x }"
     found = bindings(sheaves, trained, text, "--top", "2")
-    assert all({"y", "x", "rank"} <= row.keys() for row in found)
+    assert all({"y", "x", "rank", "probability"} <= row.keys() for row in found)
+    without = f"{text[:-1]} FILTER NOT EXISTS {{ ?x :causes ?y }} }}"
+    assert len(bindings(sheaves, trained, without, "--top", "3")) == 3
     code, out, _ = sheaves("query", trained, text, "--top", "2")
     assert code == 0
     assert {"?y", "?x", "energy"} <= {word for line in out.splitlines() for word in line.split()}

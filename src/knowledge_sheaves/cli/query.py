@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,6 +66,13 @@ def query(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the reasons for the best answer: SVG, PNG or PDF."),
     ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Give up after so long.", show_default=False),
+    ] = None,
+    memory_limit: Annotated[
+        int, typer.Option(min=1, metavar="MB", help="Megabytes to use beside the model.")
+    ] = 512,
 ) -> None:
     """Answer a query by what is known and what the model predicts, the best answers first.
 
@@ -82,7 +90,13 @@ def query(
     from knowledge_sheaves.query.solve import Options
 
     source = _source(text, file, jsonl)
-    asker = Asker(load_model(model), Options(solver=solver, facts=facts))
+    options = Options(
+        solver=solver,
+        facts=facts,
+        time_limit=math.inf if time_limit is None else time_limit,
+        memory_limit=memory_limit << 20,
+    )
+    asker = Asker(load_model(model), options)
     asker.wanted(1, type=type)  # a wrong type is a wrong option, whatever the query
     if source is None:
         assert jsonl is not None
