@@ -30,12 +30,21 @@ def evaluate(
         str | None,
         typer.Option(metavar="DATA", help="Take the split from this data set instead."),
     ] = None,
+    negatives: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Tell true facts from the false ones of valid_negatives and test_negatives here.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank held-out facts among all that could stand in their place, known ones left out.
 
     MRR, mean rank, Hits@1/3/10 and the adjusted mean rank index; ties count as the expected rank.
     What is measured on the model's own splits is kept in its folder and shown by `sheaves info`.
+    With --negatives facts are classified instead: true up to a threshold of their relation on the
+    calibrated energy, which is fitted on the validation facts and false ones.
 
     \b
     Examples:
@@ -45,6 +54,9 @@ def evaluate(
     from knowledge_sheaves.evaluation import evaluate as rank
 
     loaded = load_model(model)
+    if negatives is not None:
+        _classify(loaded, negatives, data, as_json)
+        return
     report = rank(loaded, _facts(loaded, split, data), split, side)
     if data is None and side == "both":
         _remember(loaded, model, split, report)
@@ -59,12 +71,48 @@ def evaluate(
     Console().print(report.table())
 
 
+def _classify(model: SheafEmbedding, folder: Path, data: str | None, as_json: bool) -> None:
+    from knowledge_sheaves.evaluation.classification import Labelled, classify, known_names
+    from knowledge_sheaves.graph.readers.negatives import read_negatives
+
+    given = {}
+    for split in ("valid", "test"):
+        false = read_negatives(folder, split)
+        kept = known_names(model.graph, false)
+        _tell_dropped(len(false) - len(kept), len(false))
+        graph = _facts(model, split, data).splits[split]
+        given[split] = Labelled.of(model.graph, graph.triples, kept)
+    report = classify(model, given["valid"], given["test"])
+    if as_json:
+        print_json(report.to_dict())
+        return
+    largest_first = sorted(report.by_relation.items(), key=lambda pair: -pair[1].count)
+    rows = [
+        {
+            "relation": name,
+            "facts": of.count,
+            "accuracy": of.accuracy,
+            "F1": of.f1,
+            "precision": of.precision,
+            "recall": of.recall,
+        }
+        for name, of in [*largest_first, ("all", report.overall)]
+    ]
+    print_table("Test facts and false ones, told apart", rows)
+
+
+def _tell_dropped(dropped: int, count: int) -> None:
+    if dropped:
+        typer.echo(f"{dropped} of {count} facts have names that the model lacks.", err=True)
+
+
 def _facts(model: SheafEmbedding, split: str, source: str | None) -> Dataset:
     """What the model knows, with the split of another data set in the place of its own."""
     from dataclasses import replace
 
     from knowledge_sheaves.embedding.storage import dataset_of
     from knowledge_sheaves.errors import InputError
+    from knowledge_sheaves.evaluation.classification import known_names
     from knowledge_sheaves.graph.readers import load
 
     known = dataset_of(model)
@@ -78,13 +126,9 @@ def _facts(model: SheafEmbedding, split: str, source: str | None) -> Dataset:
     if split not in given.splits:
         raise InputError(f"{source}: there is no {split} split to evaluate on.")
     graph = given.splits[split]
-    entities, relations = model.graph.entities, set(model.graph.schema.relation_names)
     rows = graph.decode(graph.triples)
-    kept = [row for row in rows if row[0] in entities and row[2] in entities]
-    kept = [row for row in kept if row[1] in relations]
-    if len(kept) < len(rows):
-        dropped = len(rows) - len(kept)
-        typer.echo(f"{dropped} of {len(rows)} facts have names that the model lacks.", err=True)
+    kept = known_names(model.graph, rows)
+    _tell_dropped(len(rows) - len(kept), len(rows))
     facts = model.graph.with_triples(kept)
     return replace(known, test=facts) if split == "test" else replace(known, valid=facts)
 

@@ -22,6 +22,7 @@ from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.evaluation.betae import TYPES, BetaEFolder, Translation, TypeQueries
 from knowledge_sheaves.evaluation.calibration import fit_temperature
+from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.query.answers import by_shape
@@ -134,7 +135,7 @@ def calibrate(
     >>> sorted(found.values)
     ['k', 'kappa', 'query_tau', 'strength', 'tau']
     """
-    of_facts = _temperature(model)
+    of_facts = fact_temperature(model)
     search = _Search(model, queries, Options(facts=facts, tau=of_facts), report)
     if tau == "queries":
         search.choose("tau", "chaining", [f * of_facts for f in TAU_FACTORS], _is_composed)
@@ -152,13 +153,11 @@ def calibrate(
     return QueryCalibration({"tau": of_facts, **chosen}, tuple(search.trials), tuple(search.notes))
 
 
-def _temperature(model: SheafEmbedding) -> float:
+def fact_temperature(model: SheafEmbedding) -> float:
     """The temperature fitted on facts; where none were held out, known ones must do."""
-    if model.info is not None and "tau" in model.info.calibration:
-        return model.info.calibration["tau"]
-    valid = dataset_of(model).valid
-    if valid is not None and valid.num_triples:
-        return fit_temperature(model, valid, model.graph)
+    fitted = Predictor(model).tau
+    if fitted is not None:
+        return fitted
     return fit_temperature(model, model.graph, model.graph.with_triples(model.graph.triples[:0]))
 
 
