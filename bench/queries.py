@@ -69,7 +69,7 @@ def energies(model: SheafEmbedding, queries: list[Query], options: Options, rows
 def harmonic(name: str) -> None:
     model = make_model(name, DIM)
     before = peak_gib()
-    options = Options(solver="harmonic", lift="free")
+    options = Options(solver="harmonic")
     probe, table = torch.randn(QUERIES, DIM), torch.randn(ENTITIES, DIM)
     product = seconds(lambda: probe @ table.T)
     print(f"{name}, d = {DIM}: bare product of {QUERIES} queries {product:.2f} s")

@@ -52,8 +52,9 @@ def benchmark(
         float | None, typer.Option(help="The temperature that makes energies probabilities.")
     ] = None,
     lift: Annotated[
-        Literal["sphere", "free"], typer.Option(help="How harmonic extends lifted models.")
-    ] = "sphere",
+        Literal["composite", "free", "sphere"],
+        typer.Option(help="How harmonic extends lifted models."),
+    ] = "composite",
     answers: Annotated[
         Literal["hard", "easy", "hard-alone"],
         typer.Option(help="Hard ones with all others filtered, or one set by itself."),

@@ -31,7 +31,7 @@ class Options:
     """
 
     solver: str = "auto"
-    lift: Lift = "sphere"
+    lift: Lift = "composite"
     strength: float | None = None
     kappa: float | None = None
     k: int | None = None

@@ -286,9 +286,7 @@ def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
     valid = run.dataset.valid
     calibration = {}
     if valid is not None and valid.num_triples:
-        calibration["tau"] = fit_temperature(
-            best, valid, run.dataset.train, side=ranked_side(best)
-        )
+        calibration["tau"] = fit_temperature(best, valid, run.dataset.train, side=ranked_side(best))
     return ModelInfo.of(
         run.dataset,
         training=run.training.to_dict()
