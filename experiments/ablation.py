@@ -14,44 +14,45 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from _common import markdown, trained, write_text
 
 from knowledge_sheaves.cli.settings import make_settings
-from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.training import train
 
 SETTINGS = Path(__file__).with_suffix(".yaml")
 
 
-def run(data: Dataset, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Train with some settings, or read what an earlier call has trained with them."""
-    if not folder.exists():
-        unset = [name for name, value in settings.items() if value is None]
-        given = {name: value for name, value in settings.items() if value is not None}
-        model, training = make_settings(None, given, [f"{name}=null" for name in unset])
-        resume = folder.with_name(f"{folder.name}.checkpoint.safetensors").exists()
-        train(data, model, training, out=folder, resume=resume)
-    trained = SheafEmbedding.load(folder)
-    assert trained.info is not None, "a trained model knows how it came about"
+def measure(data: Dataset, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Train with some settings, unless an earlier call has, and say what came of it."""
+    given = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
+    model = trained(data, *make_settings(None, {}, given), folder)
+    assert model.info is not None, "a trained model knows how it came about"
     return {
-        "mrr": trained.info.metrics["validation_mrr"],
-        "epochs": trained.info.training["epochs_run"],
-        "seconds": trained.info.seconds,
-        "peak_memory": trained.info.peak_memory,
-        "parameters": trained.num_parameters,
+        "mrr": model.info.metrics["validation_mrr"],
+        "epochs": model.info.training["epochs_run"],
+        "seconds": model.info.seconds,
+        "peak_memory": model.info.peak_memory,
+        "parameters": model.num_parameters,
     }
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """The rows in Markdown, each with its distance from the first."""
-    lines = ["| | validation MRR | change | parameters | minutes |", "|---|---|---|---|---|"]
     first = next(iter(rows.values()))["mrr"]
-    for name, row in rows.items():
-        mrr, change = 100 * row["mrr"], 100 * (row["mrr"] - first)
-        size, minutes = row["parameters"] / 1e6, row["seconds"] / 60
-        lines.append(f"| {name} | {mrr:.1f} | {change:+.1f} | {size:.1f} M | {minutes:.1f} |")
-    return "\n".join(lines) + "\n"
+    return markdown(
+        ["", "validation MRR", "change", "parameters", "minutes"],
+        [
+            [
+                name,
+                f"{100 * row['mrr']:.1f}",
+                f"{100 * (row['mrr'] - first):+.1f}",
+                f"{row['parameters'] / 1e6:.1f} M",
+                f"{row['seconds'] / 60:.1f}",
+            ]
+            for name, row in rows.items()
+        ],
+    )
 
 
 def main() -> None:
@@ -60,19 +61,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder for the runs")
     parser.add_argument("--settings", type=Path, default=SETTINGS, help="a base and its rows")
     parser.add_argument("--rows", nargs="*", help="only these rows")
+    parser.add_argument("--docs", type=Path, help="write the table into this documentation too")
     given = parser.parse_args()
     settings = yaml.safe_load(given.settings.read_text())
     data = load(given.data)
-    given.out.mkdir(parents=True, exist_ok=True)
     rows: dict[str, dict[str, Any]] = {}
     for name, change in settings["rows"].items():
         if given.rows and name not in given.rows:
             continue
         slug = "".join(c if c.isalnum() else "-" for c in name)
-        rows[name] = run(data, settings["base"] | change, given.out / slug)
+        rows[name] = measure(data, settings["base"] | change, given.out / slug)
         print(f"{name}: {rows[name]['mrr']:.4f}", flush=True)
-        (given.out / "ablation.json").write_text(json.dumps(rows, indent=1))
-        (given.out / "ablation.md").write_text(table(rows))
+        write_text("ablation.json", json.dumps(rows, indent=1), given.out)
+        write_text("ablation.md", table(rows), given.out, given.docs)
     print(table(rows))
 
 

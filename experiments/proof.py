@@ -15,6 +15,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from _common import markdown, write_text
+
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress, Protocol, benchmark
 from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, plot
@@ -31,26 +33,26 @@ ROWS = {
 COLUMNS = (*GROUPS["positive"], "mean", *GROUPS["negative"], "mean")
 
 
-def line(name: str, mrr: Mapping[str, float], means: Sequence[float | None]) -> str:
-    """A row of the table; types that were not asked stay empty."""
-    groups = (
-        [*(mrr.get(kind) for kind in GROUPS[group]), mean]
+def cells(mrr: Mapping[str, float], means: Sequence[float | None]) -> list[str]:
+    """The numbers of a row; what was not measured stays empty."""
+    found = [
+        value
         for group, mean in zip(GROUPS, means, strict=True)
-    )
-    cells = ["" if value is None else f"{value:.1f}" for group in groups for value in group]
-    return f"| {name} | {' | '.join(cells)} |"
+        for value in (*map(mrr.get, GROUPS[group]), mean)
+    ]
+    return ["" if value is None else f"{value:.1f}" for value in found]
 
 
 def table(reports: Sequence[BenchmarkReport]) -> str:
     """The rows in Markdown, below what was published."""
-    lines = [f"| | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    for row in reports[0].published():
-        lines.append(line(row.name, row.mrr, [row.mean(group) for group in GROUPS]))
+    rows = [
+        [row.name, *cells(row.mrr, [row.mean(group) for group in GROUPS])]
+        for row in reports[0].published()
+    ]
     for report in reports:
         mrr = {kind: 100 * value for kind, value in report.mrr.items()}
-        means = [mean_of(mrr, group) for group in GROUPS]
-        lines.append(line(f"**{report.label}**", mrr, means))
-    return "\n".join(lines) + "\n"
+        rows.append([f"**{report.label}**", *cells(mrr, [mean_of(mrr, g) for g in GROUPS])])
+    return markdown(["", *COLUMNS], rows)
 
 
 def tell(progress: BenchmarkProgress) -> None:
@@ -69,6 +71,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="so many queries of each type; all if not given")
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), help="only these rows")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
+    parser.add_argument("--docs", type=Path, help="write table and picture into this folder too")
     given = parser.parse_args()
     model = SheafEmbedding.load(given.model)
     if model.info is None or "kappa" not in model.info.calibration:
@@ -91,9 +94,11 @@ def main() -> None:
             )
         )
         found = {report.label: report.to_dict() for report in reports}
-        (given.out / "proof.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
-        (given.out / "proof.md").write_text(table(reports), encoding="utf-8")
-        plot(reports, given.out / "proof.svg")
+        write_text("proof.json", json.dumps(found, indent=1), given.out)
+        write_text("proof.md", table(reports), given.out, given.docs)
+        for folder in (given.out, *([given.docs / "img"] if given.docs else [])):
+            folder.mkdir(parents=True, exist_ok=True)
+            plot(reports, folder / "proof.svg")
     print(table(reports))
 
 

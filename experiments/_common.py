@@ -1,0 +1,69 @@
+"""What the experiments share: models that are trained once, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.training import TrainingConfig, train
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Settings that do not change what comes out of a run.
+INDIFFERENT = {"threads", "checkpoint_every", "logger"}
+
+
+def trained(
+    data: Dataset, model: SheafConfig, training: TrainingConfig, folder: Path
+) -> SheafEmbedding:
+    """Train a model, go on with a run that was stopped, or load what an earlier call trained."""
+    checkpoint = folder.with_name(f"{folder.name}.checkpoint.safetensors")
+    # A run that was interrupted leaves both, a finished one the folder alone.
+    if checkpoint.exists() or not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        print(f"{folder.name}: training, {training.epochs} epochs", flush=True)
+        return train(data, model, training, out=folder, resume=checkpoint.exists())
+    found = SheafEmbedding.load(folder)
+    assert found.info is not None, "a trained model knows how it came about"
+    had = found.config.to_dict() | found.info.training | {"data": found.info.data_hash}
+    wanted = model.to_dict() | training.to_dict() | {"data": data.hash}
+    changed = [k for k, v in wanted.items() if k not in INDIFFERENT and had.get(k, v) != v]
+    if changed:
+        raise InputError(
+            f"{folder} was trained with other settings for {', '.join(changed)}: choose another "
+            "--out, or remove it."
+        )
+    return found
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; its first column is text, the others are numbers."""
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def write_text(name: str, text: str, out: Path, docs: Path | None = None) -> None:
+    """Write a table into the results, and into the documentation if that is given."""
+    for folder in (out, *([] if docs is None else [docs / "tables"])):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def write_figure(name: str, figure: Figure, out: Path, docs: Path | None = None) -> None:
+    """Write a picture as SVG and PNG into the results, and the SVG into the documentation.
+
+    The same picture gives the same file: without the date, and with names that are not random.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        for folder, ending in ((out, "svg"), (out, "png"), (docs and docs / "img", "svg")):
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                metadata = {"Date": None} if ending == "svg" else None
+                figure.savefig(folder / f"{name}.{ending}", dpi=150, metadata=metadata)
