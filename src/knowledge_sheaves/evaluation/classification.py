@@ -24,7 +24,6 @@ from knowledge_sheaves.evaluation.ranking import (
     FloatArray,
     chunks,
     known_facts,
-    relation_ids,
 )
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
 
@@ -61,7 +60,7 @@ class Labelled:
         false = np.array([places[name] for name in names], np.int64)
         return cls(
             np.concatenate([positives, np.stack([heads, edges, tails], 1)]).astype(np.int64),
-            np.concatenate([relation_ids(graph.schema)[positives[:, 1]], false]),
+            np.concatenate([graph.schema.edge_names[positives[:, 1]], false]),
             np.arange(len(positives) + len(negatives)) < len(positives),
         )
 

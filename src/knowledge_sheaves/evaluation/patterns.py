@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge_sheaves.evaluation.ranking import FloatArray, relation_ids
+from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 
 # The usual border between "one" and "many", on averages over training triples.
@@ -50,7 +50,7 @@ def relation_patterns(train: KnowledgeGraph) -> tuple[RelationPattern, ...]:
     """
     schema = train.schema
     heads, edges, tails = (train.triples[:, place].astype(np.int64) for place in range(3))
-    relations = relation_ids(schema)[edges]
+    relations = schema.edge_names[edges]
     triples = np.bincount(relations, minlength=len(schema.relation_names))
     columns = (
         triples,

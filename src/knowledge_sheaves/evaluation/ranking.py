@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import as_triples, check_ids, offsets_of
 
 Side: TypeAlias = Literal["head", "tail", "both"]
@@ -170,16 +170,6 @@ def rank_triples(
         )
 
 
-def relation_ids(schema: Schema) -> IntArray:
-    """Return for each edge of a schema the place of its name among the relation names.
-
-    >>> relation_ids(Schema.single(["likes", "knows"])).tolist()
-    [0, 1]
-    """
-    places = {name: place for place, name in enumerate(schema.relation_names)}
-    return np.array([places[relation.name] for relation in schema.relations], np.int64)
-
-
 def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArray]:
     """All facts of the graphs by relation name, types forgotten; and the name of each edge."""
     if not known:
@@ -191,14 +181,8 @@ def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArr
                 "The graphs of known facts must share their schema and their entities; make them "
                 "with with_triples."
             )
-    names = relation_ids(first.schema)
     rows = np.concatenate([graph.triples for graph in known])
-    facts = KnowledgeGraph.from_arrays(
-        *(rows[:, 0], names[rows[:, 1]], rows[:, 2]),
-        schema=Schema.single(first.schema.relation_names),
-        num_entities=first.num_entities,
-    )
-    return facts, names
+    return first.with_triples(rows).by_name(), first.schema.edge_names
 
 
 @dataclass(frozen=True)

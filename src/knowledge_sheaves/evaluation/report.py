@@ -20,7 +20,6 @@ from knowledge_sheaves.evaluation.ranking import (
     Scorer,
     Side,
     rank_triples,
-    relation_ids,
 )
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
@@ -62,7 +61,7 @@ class LinkPredictionReport:
             raise InputError("There are no triples to evaluate: the split is empty.")
         found = relation_patterns(train)
         names = train.schema.relation_names
-        mine = relation_ids(train.schema)[ranks.triples[:, 1]]
+        mine = train.schema.edge_names[ranks.triples[:, 1]]
         seen = np.unique(mine)
         patterns = {names[place]: found[place].names for place in seen.tolist()}
         members = {

@@ -181,6 +181,23 @@ class KnowledgeGraph(Lookups):
             self.schema, self.entities, self.entity_types, *columns, labels=self.labels
         )
 
+    def by_name(self) -> KnowledgeGraph:
+        """The facts with the parts of a relation taken together: edges are relation names.
+
+        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+        >>> graph.by_name() is graph  # nothing to take together
+        True
+        """
+        names = self.schema.relation_names
+        if len(names) == len(self.schema.relations) and len(self.schema.types) == 1:
+            return self
+        heads, edges, tails = self.triples.T
+        return KnowledgeGraph.from_arrays(
+            *(heads, self.schema.edge_names[edges], tails),
+            schema=Schema.single(names),
+            num_entities=self.num_entities,
+        )
+
     @property
     def num_triples(self) -> int:
         """How many distinct triples are known."""

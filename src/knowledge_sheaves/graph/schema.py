@@ -143,7 +143,12 @@ class Schema:
         return self.type_names.id(name)
 
     @cached_property
-    def _edge_names(self) -> IntArray:
+    def edge_names(self) -> IntArray:
+        """For each edge the place of its name among the relation names.
+
+        >>> Schema.single(["likes", "knows"]).edge_names.tolist()
+        [0, 1]
+        """
         return self._relation_names.ids([relation.name for relation in self.relations])
 
     def edges(self, name: str) -> IntArray:
@@ -152,7 +157,7 @@ class Schema:
         >>> Schema.single(["likes", "knows"]).edges("knows").tolist()
         [1]
         """
-        return np.flatnonzero(self._edge_names == self._relation_names.id(name))
+        return np.flatnonzero(self.edge_names == self._relation_names.id(name))
 
     def find_edges(self, names: Sequence[str], heads: IntArray, tails: IntArray) -> IntArray:
         """Return the edge for each (relation name, head type, tail type); -1 where none fits.
@@ -166,7 +171,7 @@ class Schema:
         def keys(relations: IntArray, ends: tuple[IntArray, IntArray]) -> IntArray:
             return (relations * width + ends[0]) * width + ends[1]
 
-        mine = keys(self._edge_names, (self.graph.heads, self.graph.tails))
+        mine = keys(self.edge_names, (self.graph.heads, self.graph.tails))
         order = np.argsort(mine)
         asked = keys(wanted, (heads, tails))
         if not len(mine):

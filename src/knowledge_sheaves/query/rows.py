@@ -20,7 +20,7 @@ from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
+from knowledge_sheaves.graph import Schema
 from knowledge_sheaves.query.limits import Limits
 
 # As many numbers as stay in a core's cache between one pass over them and the next.
@@ -88,7 +88,7 @@ class Rows:
         self.highest = math.log1p(-epsilon)
         self.size = model.graph.num_entities
         self.dtype = next(model.entities.parameters()).dtype
-        self.facts, self._edges = facts_by_name(model.graph), _edges_by_type(model.graph.schema)
+        self.facts, self._edges = model.graph.by_name(), _edges_by_type(model.graph.schema)
         self._types = torch.from_numpy(model.graph.entity_types.astype(np.int64))
 
     @property
@@ -208,36 +208,13 @@ def slices(length: int, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, length)) for start in range(0, length, step))
 
 
-def facts_by_name(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """The facts with the parts of a relation taken together; ids of edges are those of names.
-
-    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
-    >>> facts_by_name(graph) is graph  # nothing to take together
-    True
-    """
-    names = list(graph.schema.relation_names)
-    if len(names) == len(graph.schema.relations):
-        return graph
-    heads, edges, tails = graph.triples.T
-    return KnowledgeGraph.from_arrays(
-        *(heads, _name_ids(graph.schema)[edges], tails),
-        schema=Schema.single(names),
-        num_entities=graph.num_entities,
-    )
-
-
-def _name_ids(schema: Schema) -> IntArray:
-    places = {name: place for place, name in enumerate(schema.relation_names)}
-    return np.array([places[relation.name] for relation in schema.relations], np.int64)
-
-
 def _edges_by_type(schema: Schema) -> Tensor:
     """An edge for (inverse, relation name, type of the known end), -1 where none fits.
 
     Any part that fits will do: scores cover all parts with the same name and known type.
     """
     edges = torch.full((2, len(schema.relation_names), len(schema.types)), -1)
-    names = torch.from_numpy(_name_ids(schema))
+    names = torch.from_numpy(schema.edge_names.astype(np.int64))
     ends = schema.graph
     for side, types in enumerate((ends.heads, ends.tails)):
         kinds = torch.from_numpy(np.asarray(types, dtype=np.int64))
