@@ -291,13 +291,3 @@ def test_batches_and_types_of_different_width() -> None:
         InputError, match=r"'friends' goes from Person to Person, but .* of type Film"
     ):
         typed_parts(Pattern((Edge(3, 0, "?x"),)), graph)
-
-
-def test_the_torus_has_no_closed_form() -> None:
-    schema = Schema.single(["r"])
-    graph = KnowledgeGraph.from_arrays([0], [0], [1], schema=schema)
-    model = SheafEmbedding(model_config("toruse", dim=4), graph)
-    pattern = Pattern((Edge(0, 0, "?x"),))
-    batch = QueryBatch.of(model, [pattern], [(0,)], "?x")
-    with pytest.raises(InputError, match="torus"):
-        target_energies(model, batch, "?x")

@@ -111,7 +111,7 @@ class SheafConfig:
         ['Scores use the norm of order 1; harmonic extension minimises the squared Euclidean norm.']
         """
         if self.space == "torus":
-            return ["Differences are taken modulo 1, so harmonic extension has no closed form."]
+            return ["Differences are taken modulo 1; harmonic extension minimises their squares."]
         found = []
         if self.norm != 2:
             found.append(

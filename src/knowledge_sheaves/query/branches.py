@@ -111,7 +111,7 @@ def pattern_energies(
         batch = QueryBatch.of(
             model, [patterns[row] for row, _ in members], [parts for _, parts in members], target
         )
-        values = target_energies(model, batch, target, options.lift, options.strength)
+        values = target_energies(model, batch, target, options.lift, options.strength, limits)
         columns = model.entities_of_type(batch.types[batch.vertex(target)])
         if values.shape == (len(patterns), model.graph.num_entities) and len(readings) == 1:
             out = values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,12 +19,15 @@ from knowledge_sheaves.query.harmonic import (
     reduce,
     type_prior,
 )
+from knowledge_sheaves.query.limits import Limits
 from knowledge_sheaves.query.options import Settled
 from knowledge_sheaves.query.pattern import Pattern
 from knowledge_sheaves.query.rows import Rows
+from knowledge_sheaves.query.torus import TorusGraph, least_energies, torus_graph
 from knowledge_sheaves.query.typing import typed_parts
 from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances, put
 from knowledge_sheaves.sheaf import Prior, QuadraticForm
+from knowledge_sheaves.sheaf.valued import torus_difference
 
 MOST_TRIPLES = 2_000
 """How many facts the noise of a model is estimated from."""
@@ -40,11 +43,12 @@ def extended(
 ) -> Found:
     """Extend the known entities and the given answer over the unknowns of a pattern."""
     model = rows.model
-    readings = [
-        _Extension.of(model, pattern, parts, given, target, options)
+    kind = _TorusExtension if model.config.space == "torus" else _Extension
+    readings: list[_Extension | _TorusExtension] = [
+        kind.of(model, pattern, parts, given, target, options)
         for parts in typed_parts(put(pattern, given), model.graph)
     ]
-    best = min(readings, key=_Extension.total)
+    best = min(readings, key=lambda reading: reading.total())
     unknown = [v for v in pattern.variables if v not in given]
     spreads = best.spreads()
     found, witnesses = dict(given), []
@@ -53,7 +57,7 @@ def extended(
         near = best.nearest(vertex, 1 + runner_ups)
         first, *others = near.values()
         pull = best.pull(vertex)
-        witnesses.append(Witness(variable, first, tuple(others), spreads[vertex], pull))
+        witnesses.append(Witness(variable, first, tuple(others), spreads.get(vertex), pull))
         found[variable] = next(iter(near))
     entities = {v: found[v] for v in pattern.variables}
     chances = edge_chances(rows, pattern, entities, target)
@@ -182,6 +186,62 @@ class _Extension:
 
     def _blocks(self, vertex: int) -> Tensor:
         return self.values[vertex].unflatten(-2, (self.model.n_blocks, self._width(vertex)))
+
+
+@dataclass(frozen=True, eq=False)
+class _TorusExtension:
+    """The same on the torus, where there is neither a form nor a posterior."""
+
+    model: SheafEmbedding
+    batch: QueryBatch
+    graph: TorusGraph
+    known: Mapping[int, Tensor]
+    points: Mapping[int, Tensor]
+
+    @classmethod
+    def of(
+        cls,
+        model: SheafEmbedding,
+        pattern: Pattern,
+        parts: tuple[int, ...],
+        given: Mapping[str, int],
+        target: str,
+        options: Settled,
+    ) -> _TorusExtension:
+        batch = QueryBatch.of(model, [pattern], [parts], target)
+        entities = dict(enumerate(batch.entities[0].tolist()))
+        entities |= {batch.vertex(v): e for v, e in given.items() if v in batch.variables}
+        ids = {vertex: torch.tensor([entity]) for vertex, entity in entities.items()}
+        known = {vertex: model.entities.lookup(mine).flatten(1) for vertex, mine in ids.items()}
+        graph = torus_graph(model, batch.graph, batch.edges, tuple(known))
+        return cls(model, batch, graph, known, {**known, **graph.extend(known)[0]})
+
+    def energies(self) -> list[float]:
+        return [float(part.square().sum()) for part in self.graph.residuals(self.points)]
+
+    def total(self) -> float:
+        return sum(self.energies())
+
+    def pull(self, vertex: int) -> float:
+        return 0.0
+
+    def spreads(self) -> dict[int, float]:
+        return {}
+
+    def nearest(self, vertex: int, count: int) -> dict[int, Candidate]:
+        """The entities that cost least in the place of an unknown, other unknowns adapting."""
+        kind = self.batch.types[vertex]
+        table = self.model.entities.of_type(kind).flatten(1)
+        graph = replace(self.graph, known=(*self.graph.known, vertex))
+        values = least_energies(graph, self.known, vertex, table, Limits())[0]
+        best = values.topk(min(count, len(values)), largest=False)
+        away = torus_difference(table[best.indices], self.points[vertex]).norm(dim=1)
+        ids = self.model.entities_of_type(kind)[best.indices].tolist()
+        found = zip(ids, best.values.tolist(), away.tolist(), strict=True)
+        return {
+            entity: Candidate(self.model.graph.entities[entity], energy=energy, distance=distance)
+            for entity, energy, distance in found
+        }
 
 
 def _vector(model: SheafEmbedding, entity: int, kind: int) -> Tensor:

@@ -19,7 +19,9 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, Multigraph
+from knowledge_sheaves.query.limits import Limits
 from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.torus import least_energies, torus_graph
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticForm, energy_form
 from knowledge_sheaves.sheaf.linalg import diagonal_scale
 from knowledge_sheaves.sheaf.quadratic import accumulate
@@ -110,7 +112,8 @@ def full_form(
     """The energy of all vertices of a batch of queries, known entities fixed."""
     if model.config.space == "torus":
         raise InputError(
-            "A torus-valued model has no closed form for unknowns: use the solver chaining."
+            "The energy of a torus-valued model is no quadratic form: ask for one target, or use "
+            "the solver chaining."
         )
     on_sphere = model.config.lifted and lift == "sphere"
     form = _sphere_form(model, batch) if on_sphere else _sheaf_form(model, batch)
@@ -273,13 +276,43 @@ def target_energies(
     target: str,
     lift: Lift = "free",
     strength: float = 0.0,
+    limits: Limits | None = None,
 ) -> Tensor:
     """The least energy of every entity of the target's type: (queries, entities of the type).
 
     ``strength`` λ puts a Gaussian prior on the unknowns; on the sphere it is raised until the
-    minimum exists.
+    minimum exists. The torus has no Gaussians, and no prior.
     """
     vertex = batch.vertex(target)
+    if model.config.space == "torus":
+        values = _torus_energies(model, batch, vertex, limits or Limits())
+    else:
+        values = _form_energies(model, batch, target, lift, strength)
+    kind = batch.types[vertex]
+    ends: tuple[tuple[End, IntArray], ...] = (
+        ("head", batch.graph.heads),
+        ("tail", batch.graph.tails),
+    )
+    for end, vertices in ends:  # a target's bias counts once for every edge it is an end of
+        bias, count = model.pool(kind, end).bias, int((vertices == vertex).sum())
+        if bias is not None and count:
+            values = values - count * bias
+    return values
+
+
+def _torus_energies(
+    model: SheafEmbedding, batch: QueryBatch, vertex: int, limits: Limits
+) -> Tensor:
+    slots = range(batch.entities.shape[1])
+    graph = torus_graph(model, batch.graph, batch.edges, (*slots, vertex))
+    known = {slot: model.entities.lookup(batch.entities[:, slot]).flatten(1) for slot in slots}
+    table = model.entities.of_type(batch.types[vertex]).flatten(1)
+    return least_energies(graph, known, vertex, table, limits)
+
+
+def _form_energies(
+    model: SheafEmbedding, batch: QueryBatch, target: str, lift: Lift, strength: float
+) -> Tensor:
     unknown = [batch.vertex(v) for v in batch.variables if v != target]
     if model.config.lifted and lift == "sphere" and unknown:
         strength = strength or 1.0
@@ -292,14 +325,5 @@ def target_energies(
             break
         except NotDefinite:
             strength *= 2
-    kind = batch.types[vertex]
-    values = form.evaluate(model.pool(kind, "tail").candidates)
-    ends: tuple[tuple[End, IntArray], ...] = (
-        ("head", batch.graph.heads),
-        ("tail", batch.graph.tails),
-    )
-    for end, vertices in ends:  # a target's bias counts once for every edge it is an end of
-        bias, count = model.pool(kind, end).bias, int((vertices == vertex).sum())
-        if bias is not None and count:
-            values = values - count * bias
-    return values
+    kind = batch.types[batch.vertex(target)]
+    return form.evaluate(model.pool(kind, "tail").candidates)

@@ -1,0 +1,173 @@
+"""Harmonic extension on the torus: unknowns that are defined modulo 1.
+
+Coordinates do not mix, and once it is settled how often each edge winds around, the energy is a
+quadratic with the Laplacian L of the unknowns. So every stationary point differs from any other by
+L⁻¹ times whole numbers, modulo 1: det L of them (for a path, its number of edges). Gradient descent
+would end in one of these valleys; looking at all finds the lowest. Where there are too many,
+descent from some of them has to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import Multigraph
+from knowledge_sheaves.query.limits import Limits
+from knowledge_sheaves.query.rows import slices
+from knowledge_sheaves.sheaf.valued import torus_difference
+
+MOST_VALLEYS = 128
+STEPS = 8
+"""Of descent, each in the direction L⁻¹ ∇V, where there are more valleys than that."""
+
+
+@dataclass(frozen=True, eq=False)
+class TorusGraph:
+    """A query graph on the torus: some vertices known, all others unknown, a translation an edge.
+
+    >>> path = TorusGraph(Multigraph.from_edges(3, [(0, 1), (1, 2)]), [torch.zeros(1)] * 2, (0, 2))
+    >>> points, energy = path.extend({0: torch.tensor([0.9]), 2: torch.tensor([0.1])})
+    >>> points[1].remainder(1).abs() < 1e-6, energy.round(decimals=4)
+    (tensor([True]), tensor(0.0200))
+    """
+
+    graph: Multigraph
+    translations: list[Tensor]
+    known: tuple[int, ...]
+
+    @cached_property
+    def unknown(self) -> list[int]:
+        return [v for v in range(self.graph.num_vertices) if v not in self.known]
+
+    @cached_property
+    def ends(self) -> list[tuple[int, int]]:
+        return list(zip(self.graph.heads.tolist(), self.graph.tails.tolist(), strict=True))
+
+    @cached_property
+    def laplacian(self) -> np.ndarray:
+        """L of the unknowns: whole numbers, the same for all coordinates."""
+        place = {vertex: i for i, vertex in enumerate(self.unknown)}
+        delta = np.zeros((len(self.ends), len(place)))
+        for row, (head, tail) in enumerate(self.ends):
+            for vertex, sign in ((head, -1), (tail, 1)):
+                if vertex in place:
+                    delta[row, place[vertex]] += sign
+        return delta.T @ delta
+
+    @cached_property
+    def valleys(self) -> tuple[np.ndarray, bool]:
+        """Shifts (n, unknowns) from one stationary point to others, and whether to all."""
+        count = round(np.linalg.det(self.laplacian))
+        steps = np.rint(count * np.linalg.inv(self.laplacian)).astype(np.int64).T
+        found = {(0,) * len(self.unknown): None}
+        waiting = list(found)
+        while waiting and len(found) < min(count, MOST_VALLEYS):
+            here = waiting.pop(0)
+            for step in steps:
+                there = tuple(((np.array(here) + step) % count).tolist())
+                if there not in found:
+                    found[there] = None
+                    waiting.append(there)
+        shifts = list(found)[:MOST_VALLEYS]
+        return np.array(shifts, float).reshape(len(shifts), -1) / count, len(shifts) == count
+
+    def residuals(self, points: Mapping[int, Tensor]) -> list[Tensor]:
+        """x_h + z − x_t of every edge, the representative nearest to 0."""
+        return [
+            torus_difference(points[head] + z, points[tail])
+            for z, (head, tail) in zip(self.translations, self.ends, strict=True)
+        ]
+
+    def extend(self, known: Mapping[int, Tensor]) -> tuple[dict[int, Tensor], Tensor]:
+        """Where the unknowns are best, and the least energy; the last dimension is coordinates."""
+        best: dict[int, Tensor] = {}
+        least = torch.zeros(())
+        for place, points in enumerate(self._stationary(known)):
+            costs = sum((r.square() for r in self.residuals(points)), torch.zeros(()))
+            if place:
+                lower = costs < least
+                best = {v: torch.where(lower, points[v], best[v]) for v in best}
+                least = torch.where(lower, costs, least)
+            else:
+                best, least = {v: points[v] for v in self.unknown}, costs
+        return best, least.sum(-1)
+
+    def _stationary(self, known: Mapping[int, Tensor]) -> Iterator[dict[int, Tensor]]:
+        if not self.unknown:
+            yield dict(known)
+            return
+        inverse = np.linalg.inv(self.laplacian)
+        right: list[Tensor | float] = [0.0] * len(self.unknown)
+        for z, (head, tail) in zip(self.translations, self.ends, strict=True):
+            for vertex, other, sign in ((tail, head, 1), (head, tail, -1)):
+                if vertex in known or head == tail:
+                    continue
+                place = self.unknown.index(vertex)
+                right[place] = right[place] + sign * z + known.get(other, 0.0)
+        first = _product(inverse, right)
+        shifts, complete = self.valleys
+        for shift in shifts.tolist():
+            moved = zip(self.unknown, first, shift, strict=True)
+            points = {**known, **{v: x + by for v, x, by in moved}}
+            for _ in range(0 if complete else STEPS):
+                points |= self._step(points, inverse)
+            yield points
+
+    def _step(self, points: Mapping[int, Tensor], inverse: np.ndarray) -> dict[int, Tensor]:
+        """Downhill to the bottom of the quadratic that the energy is around these points."""
+        slope: list[Tensor | float] = [0.0] * len(self.unknown)
+        for residual, (head, tail) in zip(self.residuals(points), self.ends, strict=True):
+            for vertex, sign in ((tail, 1), (head, -1)):
+                if vertex in self.unknown:
+                    place = self.unknown.index(vertex)
+                    slope[place] = slope[place] + sign * residual
+        steps = zip(self.unknown, _product(inverse, slope), strict=True)
+        return {v: points[v] + step for v, step in steps}
+
+
+def _product(matrix: np.ndarray, vectors: list[Tensor | float]) -> list[Tensor]:
+    pairs = [list(zip(row.tolist(), vectors, strict=True)) for row in matrix]
+    return [torch.as_tensor(sum(a * x for a, x in row)) for row in pairs]
+
+
+def least_energies(
+    graph: TorusGraph, known: Mapping[int, Tensor], target: int, table: Tensor, limits: Limits
+) -> Tensor:
+    """The least energy of every candidate in the table as the target: (queries, candidates).
+
+    ``known`` are vectors (queries, d) of the other known vertices.
+    """
+    queries = max([len(x) for x in (*known.values(), *graph.translations)])
+    out = table.new_empty(queries, len(table))
+    vectors = 4 + 2 * graph.graph.num_vertices + len(graph.ends)
+    pairs = limits.fit(vectors * table[0].numel() * table.element_size())
+    for some in slices(queries, pairs // len(table)):
+        here = TorusGraph(
+            graph.graph, [z[some].unsqueeze(1) for z in graph.translations], graph.known
+        )
+        given = {vertex: x[some].unsqueeze(1) for vertex, x in known.items()}
+        for few in slices(len(table), pairs):
+            limits.check_time()
+            out[some, few] = here.extend(given | {target: table[few].unsqueeze(0)})[1]
+    return out
+
+
+def torus_graph(
+    model: SheafEmbedding, graph: Multigraph, edges: Tensor, known: tuple[int, ...]
+) -> TorusGraph:
+    """The graph of queries with the model's translations (queries, d)."""
+    config = model.config
+    if config.head != "identity" or config.tail != "identity":
+        raise InputError("On the torus the solver harmonic takes no maps but the identity.")
+    size = config.dim * config.sections
+    parts = [model.translation(column) for column in edges.T]
+    nothing = torch.zeros(len(edges), size)
+    return TorusGraph(graph, [nothing if z is None else z.flatten(1) for z in parts], known)
