@@ -20,7 +20,7 @@ from knowledge_sheaves.graph import Schema
 from knowledge_sheaves.training import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["quickstart", "training", "models", "data", "model-folder", "pykeen"]
+PAGES = ["quickstart", "queries", "training", "models", "data", "model-folder", "pykeen"]
 COMMANDS = typer.main.get_group(app).commands
 
 
