@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,9 +62,10 @@ def write_figure(name: str, figure: Figure, out: Path, docs: Path | None = None)
     """
     import matplotlib
 
+    out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out / f"{name}.png", dpi=150)
     with matplotlib.rc_context({"svg.hashsalt": name}):
-        for folder, ending in ((out, "svg"), (out, "png"), (docs and docs / "img", "svg")):
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                metadata = {"Date": None} if ending == "svg" else None
-                figure.savefig(folder / f"{name}.{ending}", dpi=150, metadata=metadata)
+        figure.savefig(out / f"{name}.svg", metadata={"Date": None})
+    if docs is not None:
+        (docs / "img").mkdir(parents=True, exist_ok=True)
+        shutil.copy(out / f"{name}.svg", docs / "img")
