@@ -142,7 +142,7 @@ def calibrate(
     search.choose("kappa", "chaining", KAPPAS, _is_negated)
     search.choose("k", "chaining", CANDIDATES, _has_unknowns, SLACK)
     if model.config.space == "torus":
-        search.notes.append("A torus-valued model has no solver harmonic: strength is left open.")
+        search.notes.append("Unknowns on a torus have no prior: strength is left open.")
     else:
         search.choose(
             "strength", "harmonic", STRENGTHS, lambda q: _has_unknowns(q) and not _is_negated(q)

@@ -124,7 +124,8 @@ def scores(
     if options.solver == "harmonic":
         return harmonic_scores(model, queries, options, limits, chances)
     logs = chaining_solver(model, options, limits).log_probabilities(queries)
-    return -logs, logs.exp()
+    # 0, not -0, for what is certain.
+    return 0.0 - logs, logs.exp() if chances else None
 
 
 def chaining_solver(model: SheafEmbedding, options: Settled, limits: Limits) -> Chaining:
