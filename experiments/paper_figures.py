@@ -19,6 +19,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,12 @@ ALPHAS = (0.0, 0.01, 0.1, 1.0)
 TYPES = ("1p", "2p", "3p", "2i", "3i", "ip", "pi")
 PANELS = ("test", *TYPES)
 COLOURS = dict(zip(MODELS, ("C0", "C1", "C2", "C3"), strict=True))
-STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
+# Of the numbers of sections; TransE, which has one d_r, is told by its marks alone.
+STYLES: tuple[dict[str, Any], ...] = (
+    {"linestyle": "-", "marker": "o"},
+    {"linestyle": "--", "marker": "s"},
+    {"linestyle": ":", "marker": "^"},
+)
 
 
 @dataclass(frozen=True)
@@ -197,27 +203,22 @@ def lines(frame: pl.DataFrame, grid: Grid) -> Figure | None:
     chosen = frame.filter(dim=grid.base, alpha=min(grid.alphas))
     if chosen.is_empty():
         return None
-    styles: dict[Any, Any] = dict(zip(grid.sections, STYLES, strict=False))
+    styles: dict[Any, dict[str, Any]] = dict(zip(grid.sections, cycle(STYLES), strict=False))
 
     def panel(axes: Axes, name: str) -> None:
         for (model, sections), part in chosen.sort("relation_dim").group_by(
             "model", "sections", maintain_order=True
         ):
-            axes.plot(
-                part["relation_dim"],
-                part[name],
-                marker=".",
-                color=COLOURS[str(model)],
-                linestyle=styles[sections],
-            )
+            style = styles[sections] | {"color": COLOURS[str(model)], "markersize": 4}
+            axes.plot(part["relation_dim"], part[name], **style)
         axes.set_xscale("log", base=2)
         shown = sorted(chosen["relation_dim"].unique())
         axes.set_xticks(shown, [str(dim) for dim in shown])
 
-    figure = panels(panel, chosen, "d_r, dimension of the edge stalks")
-    figure.suptitle(f"{_title(chosen)}, d_s = {grid.base}", x=0.01, ha="left", fontsize=10)
+    figure = panels(panel, chosen, "$d_r$, dimension of the edge stalks")
+    figure.suptitle(f"{_title(chosen)}, $d_s$ = {grid.base}", x=0.01, ha="left", fontsize=10)
     of_sections = [
-        Line2D([], [], color="black", linestyle=styles[count], label=f"{count} section(s)")
+        Line2D([], [], color="black", label=f"{count} section{'s'[: count > 1]}", **styles[count])
         for count in sorted(chosen["sections"].unique())
     ]
     figure.legend(handles=[*_of_models(chosen), *of_sections], **LEGEND)
@@ -304,7 +305,7 @@ def figures(frame: pl.DataFrame, grid: Grid) -> dict[str, Figure]:
     found = {
         "sections": lines(frame, grid),
         "dimension": boxes(
-            square, "dim", ("model", "sections", "alpha"), "d_s, dimension of the vertex stalks"
+            square, "dim", ("model", "sections", "alpha"), "$d_s$, dimension of the vertex stalks"
         ),
         "alpha": boxes(
             several,
