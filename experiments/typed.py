@@ -29,7 +29,6 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.evaluation import evaluate
 from knowledge_sheaves.evaluation.benchmark import fingerprint
 from knowledge_sheaves.evaluation.classification import Labelled, Verdicts, classify, known_names
-from knowledge_sheaves.evaluation.ranking import relation_ids
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
@@ -79,7 +78,7 @@ def without_types(data: Dataset) -> Dataset:
     """The same triples with one type for all entities."""
     schema = data.train.schema
     single = Schema.single(schema.relation_names)
-    return rebuild(data, single, relation_ids(schema), np.zeros_like(data.train.entity_types))
+    return rebuild(data, single, schema.edge_names, np.zeros_like(data.train.entity_types))
 
 
 def as_trained(data: Dataset) -> Dataset:
@@ -179,7 +178,6 @@ def measure(model: SheafEmbedding, data: Dataset, case: Case) -> dict[str, Any]:
 
 def judge(model: SheafEmbedding, case: Case) -> Verdicts:
     """Verdicts on the test triples and the false ones, by thresholds of the validation triples."""
-    assert model.info is not None, "a trained model knows how it came about"
     labelled = {}
     for split, false in case.negatives.items():
         graph = case.plain.splits[split]
@@ -188,8 +186,7 @@ def judge(model: SheafEmbedding, case: Case) -> Verdicts:
         # By name, because true triples may be ruled out as well.
         given = Labelled.of(model.graph, np.zeros((0, 3), np.int64), rows)
         labelled[split] = replace(given, true=np.arange(len(rows)) < len(true))
-    tau = model.info.calibration["tau"]
-    return classify(model, labelled["valid"], labelled["test"], tau=tau).overall
+    return classify(model, labelled["valid"], labelled["test"]).overall
 
 
 def line(name: str, row: Mapping[str, Any]) -> list[str]:

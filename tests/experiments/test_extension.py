@@ -79,7 +79,7 @@ def test_a_second_run_gives_the_same_tables_and_pictures(
     assert {file: (tmp_path / "out" / file).read_bytes() for file in made} == first
     docs = tmp_path / "docs"
     assert (docs / "tables" / "extension.md").read_bytes() == first["extension.md"]
-    assert (docs / "img" / "paths.svg").exists()
+    assert (docs / "img" / "paths.svg").read_bytes() == first["paths.svg"]
     assert (tmp_path / "out" / "paths.png").exists()
 
 
