@@ -64,6 +64,7 @@ def write_figure(name: str, figure: Figure, out: Path, docs: Path | None = None)
 
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / f"{name}.png", dpi=150)
+    figure.set_layout_engine("none")  # it is laid out by now, and that takes half of the time
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(out / f"{name}.svg", metadata={"Date": None})
     if docs is not None:
