@@ -69,7 +69,10 @@ class Candidates:
         if kind is Monomials.BLOCKS:
             return self.blocks.square().sum((-2, -1))
         i, j = _pairs(self.blocks.shape[-2])
-        return (self.blocks[:, :, i] * self.blocks[:, :, j]).sum(-1).flatten(1)
+        if self.sections == 1:
+            return (self.blocks[:, :, i] * self.blocks[:, :, j]).flatten(1)
+        # Sections are summed by the product, so that they never stand beside each other.
+        return (self.blocks @ self.blocks.mT)[:, :, i, j].flatten(1)
 
     def evaluate(
         self, square: Tensor, linear: Tensor, constant: Tensor, kind: Monomials | None = None
