@@ -14,8 +14,10 @@ Sheaves = Callable[..., tuple[int, str, str]]
 
 def test_what_is_chosen_is_shown_stored_and_used(sheaves: Sheaves, model: Path) -> None:
     code, out, err = sheaves("calibrate", model, "--sample", 2, "--json")
-    assert (code, err) == (0, "")
+    assert code == 0
     shown = json.loads(out)
+    said = [f"{t['parameter']} = {t['value']:.4g}: MRR {t['mrr']:.3f}" for t in shown["trials"]]
+    assert err.splitlines() == said
     loaded = SheafEmbedding.load(model)
     assert loaded.info is not None
     assert loaded.info.calibration == shown["calibration"]

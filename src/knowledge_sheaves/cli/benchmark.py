@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +15,8 @@ from knowledge_sheaves.cli.output import AsJson, print_json
 
 if TYPE_CHECKING:
     from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress
-    from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport
+    from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, TypeResult
+    from knowledge_sheaves.evaluation.queries import QueryMetrics
 
 TABLE_WIDTH = 136
 """What the table of all types needs; where lines are shorter, it is still better not cut."""
@@ -114,7 +116,7 @@ def benchmark(
     loaded = load_model(model)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    with _Display() as display:
+    with _display() as display:
         report = measure(
             loaded,
             queries,
@@ -155,44 +157,26 @@ def _show(report: BenchmarkReport) -> None:
         typer.echo(note)
 
 
-class _Display:
+@contextmanager
+def _display() -> Iterator[Callable[[BenchmarkProgress], None]]:
     """A bar for a person, a line per type for a log file; call it with progress."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    off = not console.is_terminal
+    with Progress(*columns, console=console, disable=off, transient=True) as bar:
+        task = bar.add_task("", total=None)
 
-        self.console = Console(stderr=True)
-        self._bar = Progress(
-            "{task.description}",
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-            transient=True,
-        )
-        self._task = self._bar.add_task("", total=None)
+        def show(now: BenchmarkProgress) -> None:
+            bar.update(task, description=now.type, completed=now.done, total=now.queries)
+            if now.result is not None and now.result.metrics is not None:
+                console.print(_line(now.result, now.result.metrics), highlight=False)
 
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
+        yield show
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
-    def __call__(self, now: BenchmarkProgress) -> None:
-        self._bar.update(self._task, description=now.type, completed=now.done, total=now.queries)
-        result = now.result
-        if result is not None and result.metrics is not None:
-            how = "kept" if result.resumed else f"{result.milliseconds:.1f} ms a query"
-            self.console.print(
-                f"{now.type:4} {result.metrics.queries:6,} queries  MRR {result.metrics.mrr:.3f}  "
-                f"{how}",
-                highlight=False,
-            )
+def _line(result: TypeResult, metrics: QueryMetrics) -> str:
+    how = "kept" if result.resumed else f"{result.milliseconds:.1f} ms a query"
+    return f"{result.name:4} {metrics.queries:6,} queries  MRR {metrics.mrr:.3f}  {how}"

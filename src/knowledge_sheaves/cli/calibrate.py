@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +13,7 @@ from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
-    from knowledge_sheaves.evaluation.query_calibration import QueryCalibration, Trial
+    from knowledge_sheaves.evaluation.query_calibration import QueryCalibration, Report, Trial
 
 
 def calibrate(
@@ -54,7 +56,7 @@ def calibrate(
         asked = drawn_queries(loaded, sample, seed)
     else:
         asked = folder_queries(loaded, queries, sample, seed)
-    with _Bar() as bar:
+    with _display() as bar:
         found = choose(loaded, asked, tau=tau, facts=facts, report=bar)
     save_calibration(found.values, model)
     if as_json:
@@ -63,31 +65,25 @@ def calibrate(
     _show(found, model)
 
 
-class _Bar:
-    """A bar that counts trials, where someone watches."""
+@contextmanager
+def _display() -> Iterator[Report]:
+    """A bar that counts trials for a person, a line per trial for a log file."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
+    console = Console(stderr=True)
+    watched = console.is_terminal
+    with Progress(console=console, disable=not watched, transient=True) as bar:
+        task = bar.add_task("drawing queries", total=None)
 
-        console = Console(stderr=True)
-        self._bar = Progress(console=console, disable=not console.is_terminal, transient=True)
-        self._task = self._bar.add_task("drawing queries", total=None)
-        self._done = 0
+        def show(trial: Trial, left: int) -> None:
+            said = f"{trial.parameter} = {trial.value:.4g}: MRR {trial.mrr:.3f}"
+            done = bar.tasks[0].completed + 1
+            bar.update(task, description=said, completed=done, total=done + left)
+            if not watched:
+                console.print(said, highlight=False)
 
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, trial: Trial, left: int) -> None:
-        self._done += 1
-        said = f"{trial.parameter} = {trial.value:.4g}: MRR {trial.mrr:.3f}"
-        self._bar.update(
-            self._task, description=said, completed=self._done, total=self._done + left
-        )
+        yield show
 
 
 def _show(found: QueryCalibration, folder: Path) -> None:
