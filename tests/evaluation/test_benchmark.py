@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +22,17 @@ from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.graph.readers.pickles import read_plain_pickle
 from knowledge_sheaves.query.solve import Options, scores, settle
 
 CHAINING = Options(solver="chaining", tau=1.0, k=8)
 HARMONIC = Options(solver="harmonic", tau=1.0)
+
+
+def plain_dict(path: Path) -> dict[Any, Any]:
+    found = read_plain_pickle(path)
+    assert isinstance(found, dict)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +153,7 @@ def test_finished_types_are_kept_until_something_changes(
     assert run(["1p"]) == []
     with torch.no_grad():
         weight[0] -= 1
-    hard = pickle.loads((folder / "test-hard-answers.pkl").read_bytes())
+    hard = plain_dict(folder / "test-hard-answers.pkl")
     (folder / "test-hard-answers.pkl").write_bytes(pickle.dumps({q: {0} for q in hard}))
     assert run(["1p"]) == []
     state.write_text("{}")
@@ -158,7 +166,7 @@ def test_missing_answers_are_computed_and_wrong_ones_found(
 ) -> None:
     before = benchmark(model, folder, options=HARMONIC, types=["2i", "3in"], check=True).mrr
     file = folder / "test-easy-answers.pkl"
-    easy = pickle.loads(file.read_bytes())
+    easy = plain_dict(file)
     file.unlink()
     assert benchmark(model, folder, options=HARMONIC, types=["2i", "3in"]).mrr == before
     file.write_bytes(pickle.dumps({query: found - {min(found)} for query, found in easy.items()}))
