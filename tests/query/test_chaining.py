@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Edge, Pattern, Query
-from knowledge_sheaves.query.chaining import Chaining, chaining
+from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.pattern import Term
 from knowledge_sheaves.training import TrainingConfig, train
 
@@ -82,6 +83,11 @@ class Exhaustive:
             nearest = min(shared, key=distance.__getitem__, default="?none")
             p *= 1 - min(1.0, self.kappa * self.best(inner, nearest, values))
         return p
+
+
+def chaining(model: SheafEmbedding, queries: Sequence[Query], **options: Any) -> torch.Tensor:
+    """The probability of every entity as the target, (queries, entities)."""
+    return Chaining(model, **options).log_probabilities(queries).exp()
 
 
 def _distances(pattern: Pattern, target: str, values: Iterable[str]) -> dict[str, int]:
@@ -359,7 +365,7 @@ def test_bad_options(options: dict[str, object], words: str) -> None:
     model = SheafEmbedding(model_config("transe", dim=4), films())
     query = Query(("?x",), (Pattern((Edge(0, 0, "?x"),)),))
     with pytest.raises(InputError, match=words):
-        chaining(model, [query], **{"tau": 1.0, **options})  # type: ignore[arg-type]
+        chaining(model, [query], **{"tau": 1.0, **options})
 
 
 def test_limits_are_kept() -> None:

@@ -11,7 +11,7 @@ import json
 import resource
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from knowledge_sheaves.evaluation.queries import (
 from knowledge_sheaves.graph.arrays import gather_slices
 from knowledge_sheaves.query.answers import by_shape
 from knowledge_sheaves.query.rows import slices
-from knowledge_sheaves.query.solve import Options, Settled, choose, scores, settle
+from knowledge_sheaves.query.solve import Options, Settled, scores, settle
 from knowledge_sheaves.query.symbolic import SymbolicAnswers
 
 FORMAT = 1
@@ -146,7 +146,7 @@ class _Run:
         self, model: SheafEmbedding, given: TypeQueries, options: Settled, protocol: Protocol
     ) -> None:
         self.model, self.given, self.protocol = model, given, protocol
-        self.options = replace(options, solver=choose(model, given.queries[0], options))
+        self.options = options
         self.ranked, self.filtered = protocol.sets(given)
 
     @torch.no_grad()

@@ -155,33 +155,6 @@ class Chaining:
         return max(reasons, key=lambda reason: reason.log_probability)
 
 
-def chaining(
-    model: SheafEmbedding,
-    queries: Sequence[Query],
-    *,
-    k: int = 64,
-    facts: str = "remembered",
-    kappa: float = 1.0,
-    tau: float | None = None,
-    memory_limit: int = MEMORY,
-    time_limit: float = math.inf,
-) -> Tensor:
-    """The probability of every entity as the target, (queries, entities).
-
-    See `Chaining`, whose logarithms also rank what is too unlikely for a probability to show.
-    """
-    solver = Chaining(
-        model,
-        k=k,
-        facts=facts,
-        kappa=kappa,
-        tau=tau,
-        memory_limit=memory_limit,
-        time_limit=time_limit,
-    )
-    return solver.log_probabilities(queries).exp()
-
-
 def remembered(graph: KnowledgeGraph, queries: Sequence[Query]) -> tuple[Tensor, Tensor]:
     """What remembered facts make certain: rows of queries, and of the entities of their targets.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -56,9 +55,8 @@ def answer(
         for part in slices(len(members), together):
             limits.check_time()
             group = [asked[i] for i in members[part]]
-            chosen = replace(options, solver=choose(model, group[0], options))
             find = _answer_group if len(group[0].targets) == 1 else _answer_jointly
-            found = find(model, group, chosen, wanted, limits)
+            found = find(model, group, options, wanted, limits)
             for place, each in zip(members[part], found, strict=True):
                 out[place] = each
     return [found for found in out if found is not None]
@@ -94,11 +92,6 @@ def _answer_group(
             )
         )
     return results
-
-
-def choose(model: SheafEmbedding, query: Query, options: Options) -> str:
-    """The solver that `auto` stands for: chaining, which answers every query."""
-    return "chaining" if options.solver == "auto" else options.solver
 
 
 def scores(
