@@ -23,6 +23,7 @@ from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.training import Progress, TrainingConfig, train
+from knowledge_sheaves.training.trainer import Run
 
 SCRIPT = """
 import sys
@@ -36,7 +37,8 @@ def say(progress):
 
 out, resume = sys.argv[1], sys.argv[2] == "resume"
 config = TrainingConfig(
-    epochs=12, batch_size=512, negatives=60, dropout=0.1, patience=50, threads=1, seed=5
+    epochs=12, batch_size=512, negatives=60, dropout=0.1, patience=50, threads=1, seed=5,
+    averaging=2.0,
 )
 model = model_config("rote", dim=16)
 train(load("nations"), model, config, out=out, resume=resume, on_progress=say)
@@ -216,6 +218,29 @@ def test_resume_refuses_other_settings_and_damaged_checkpoints(
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     with pytest.raises(InputError, match="cannot be read"):
         train(nations, model, TrainingConfig(), out=out, resume=True)
+
+
+def test_the_average_of_the_weights_is_what_is_kept(nations: Dataset) -> None:
+    config = TrainingConfig(epochs=3, batch_size=1024, averaging=1.5, seed=2)
+    run = Run(nations, model_config("complex", dim=4), config, None, None)
+    table, step = run.model.entities.tables[0], run.optimiser.step
+    seen: list[torch.Tensor] = []
+
+    def remembering(closure: None = None) -> float | None:
+        loss = step(closure)
+        seen.append(table.detach().clone())
+        return loss
+
+    run.optimiser.step = remembering  # type: ignore[method-assign]
+    best = run.go(resume=False)
+    expected, steps = torch.zeros_like(table), len(run.batches)
+    for place, weights in enumerate(seen, start=1):
+        share = min(1.0, max(1 / (1.5 * steps), 4 / place))
+        expected += share * (weights - expected)
+    assert len(seen) == 3 * steps
+    assert run.curve[-1]["mrr"] == run.best_mrr, "the last epoch is the best one in this run"
+    torch.testing.assert_close(best.entities.tables[0].detach(), expected)
+    assert not torch.allclose(expected, seen[-1], atol=1e-3)
 
 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,19 @@ def save_checkpoint(
     path: Path,
     model: nn.Module,
     optimiser: RowOptimiser,
-    best: nn.Module | None,
+    others: Mapping[str, nn.Module | None],
     facts: dict[str, Any],
 ) -> None:
-    """Write weights, best weights, optimiser state and plain facts, beside and then renamed."""
-    tensors = {f"model/{k}": v for k, v in model.state_dict().items()}
-    if best is not None:
-        tensors |= {f"best/{k}": v for k, v in best.state_dict().items()}
+    """Write weights, optimiser state and plain facts, beside and then renamed.
+
+    ``others`` are further states of the model, such as the best so far.
+    """
+    tensors = {
+        f"{part}/{k}": v
+        for part, each in {"model": model, **others}.items()
+        if each is not None
+        for k, v in each.state_dict().items()
+    }
     tensors |= {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,8 +46,8 @@ def save_checkpoint(
 
 def load_checkpoint(
     path: Path, model: nn.Module, optimiser: RowOptimiser
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Bring a model and an optimiser back; returns the facts and the best weights so far."""
+) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """Bring a model and an optimiser back; returns the facts and the weights of other states."""
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {})["facts"])
@@ -49,21 +56,22 @@ def load_checkpoint(
         raise InputError(
             f"The checkpoint {path} cannot be read ({error}): delete it to start afresh."
         ) from None
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimiser": {}}
+    parts: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")
-        parts[part][name] = value
+        parts.setdefault(part, {})[name] = value
     try:
-        model.load_state_dict(parts["model"])
+        model.load_state_dict(parts.pop("model"))
+        state = parts.pop("optimiser")
         with torch.no_grad():
             for name, value in _optimiser_state(optimiser).items():
-                value.copy_(parts["optimiser"][name])
+                value.copy_(state[name])
     except (RuntimeError, KeyError):
         raise InputError(
             f"The checkpoint {path} belongs to another model or other data: delete it to start "
             f"afresh, or use the settings it was made with."
         ) from None
-    return facts, parts["best"]
+    return facts, parts
 
 
 def _optimiser_state(optimiser: RowOptimiser) -> dict[str, Tensor]:

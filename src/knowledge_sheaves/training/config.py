@@ -59,6 +59,8 @@ class TrainingConfig:
     section_penalty: Literal["orthogonal", "columns"] = "orthogonal"
     normalise: bool = False
     """Bring every entity (every section of it) to unit length after each step."""
+    averaging: float = 0.0
+    """Epochs over which weights are averaged: the average is what is validated and kept."""
     seed: int = 0
     threads: int | None = None
     device: str = "cpu"
@@ -91,9 +93,14 @@ class TrainingConfig:
                 self._check(name, int, 1)
         for name in ("n3", "l2", "relation_weight", "section_weight", "margin", "adversarial"):
             self._check(name, float, 0)
+        self._check("averaging", float, 0)
         self._check("dropout", float, 0)
         if self.dropout >= 1:
             raise InputError(f"dropout must be below 1, not {self.dropout!r}.")
+        if self.averaging and self.normalise:
+            raise InputError(
+                "The average of vectors of unit length is shorter: choose averaging or normalise."
+            )
         if not self._is(self.learning_rate, float) or self.learning_rate <= 0:
             raise InputError(f"learning_rate must be above 0, not {self.learning_rate!r}.")
 

@@ -29,6 +29,8 @@ from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
 from knowledge_sheaves.training.parallel import Processes
 
 CHECKPOINT = "checkpoint.safetensors"
+# How often an epoch's weights enter their average: those of neighbouring steps hardly differ.
+LOOKS = 20
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Run:
         self.learned = [p for p in self.model.parameters() if p.numel()]
         make = OPTIMISERS[training.optimiser]
         self.optimiser: RowOptimiser = make(self.learned, lr=training.learning_rate)
+        self.average = copy.deepcopy(self.model) if training.averaging else None
         self.best: SheafEmbedding | None = None
         self.best_mrr: float | None = None
         self.stale = 0
@@ -145,6 +148,7 @@ class Run:
             self.optimiser.step()
             if self.training.normalise:
                 self._normalise()
+            self._average(epoch * steps + count + 1, steps)
             losses, count = losses + self.processes.mean(float(loss.detach())), count + 1
             if not np.isfinite(losses):
                 raise InputError(
@@ -152,7 +156,7 @@ class Run:
                     f"learning_rate than {self.training.learning_rate:g}."
                 )
             self._report(epoch, count, steps, losses / count, started)
-        self.model.refresh()
+        self.judged.refresh()
         numbers = {"epoch": epoch + 1.0, "loss": losses / max(1, count)}
         numbers["seconds"] = round(time.perf_counter() - started, 3)
         self.seconds += numbers["seconds"]
@@ -178,12 +182,27 @@ class Run:
             vectors = table[rows].unflatten(1, (-1, self.model.config.sections))
             table[rows] = torch.nn.functional.normalize(vectors, dim=1).flatten(1)
 
+    @property
+    def judged(self) -> SheafEmbedding:
+        """What is validated and kept: the average of the weights, or the weights as they are."""
+        return self.model if self.average is None else self.average
+
+    @torch.no_grad()
+    def _average(self, step: int, steps: int) -> None:
+        """Draw the average towards the weights: by little late in a run, by much at its start."""
+        every = max(1, steps // LOOKS)
+        if self.average is None or step % every:
+            return
+        share = every / min(self.training.averaging * steps, step / 4)
+        for mine, theirs in zip(self.average.parameters(), self.model.parameters(), strict=True):
+            mine.lerp_(theirs, min(1.0, share))
+
     def _validate(self) -> dict[str, float]:
         valid = self.dataset.valid
         if valid is None or valid.num_triples == 0:
             return {}
         self.objective.eval()
-        metrics = validation_metrics(self.model, self.dataset, valid, self.training)
+        metrics = validation_metrics(self.judged, self.dataset, valid, self.training)
         return {"mrr": metrics.mrr, "hits_at_10": metrics.hits_at_10}
 
     def _keep(self, epoch: int, numbers: dict[str, float]) -> None:
@@ -195,7 +214,7 @@ class Run:
             self.stale = 0 if improved else self.stale + 1
         if improved:
             self.best_mrr = mrr if mrr is not None else self.best_mrr
-            self.best = copy.deepcopy(self.model)
+            self.best = copy.deepcopy(self.judged)
         if self.on_progress and self._first:
             count = len(self.batches)
             self.on_progress(
@@ -221,7 +240,8 @@ class Run:
                     "seconds": self.seconds,
                     "settings": self._settings(),
                 }
-                save_checkpoint(self._checkpoint, self.model, self.optimiser, self.best, facts)
+                others = {"best": self.best, "average": self.average}
+                save_checkpoint(self._checkpoint, self.model, self.optimiser, others, facts)
 
     @property
     def _checkpoint(self) -> Path:
@@ -242,16 +262,18 @@ class Run:
             raise InputError(
                 f"There is no run to resume: {where} is missing. Train without resume."
             )
-        facts, best = load_checkpoint(self._checkpoint, self.model, self.optimiser)
+        facts, others = load_checkpoint(self._checkpoint, self.model, self.optimiser)
         changed = [k for k, v in self._settings().items() if facts["settings"].get(k, v) != v]
         if changed:
             raise InputError(
                 f"The run in {self._checkpoint} had other settings for {', '.join(changed)}: use "
                 f"the same ones, or train without resume."
             )
-        if best:
+        if "best" in others:
             self.best = copy.deepcopy(self.model)
-            self.best.load_state_dict(best)
+            self.best.load_state_dict(others["best"])
+        if self.average is not None:
+            self.average.load_state_dict(others["average"])
         self.best_mrr, self.stale = facts["best_mrr"], facts["stale"]
         self.curve, self.seconds = facts["curve"], facts["seconds"]
         done = self.stale >= self.training.patience
@@ -259,7 +281,7 @@ class Run:
 
     def _finish(self) -> SheafEmbedding:
         self.processes.close()
-        best = self.best if self.best is not None else self.model
+        best = self.best if self.best is not None else self.judged
         best = best.to("cpu")
         best.refresh()
         best.info = run_info(self, best)
