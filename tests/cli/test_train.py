@@ -43,6 +43,26 @@ def test_training_ends_with_a_model_and_the_next_command(sheaves: Sheaves, tmp_p
     assert sheaves(*command[1:])[0] == 0
 
 
+def test_models_of_several_seeds_are_summed(sheaves: Sheaves, tmp_path: Path) -> None:
+    runs = [tmp_path / "one", tmp_path / "two"]
+    for seed, out in enumerate(runs):
+        words = ("--model", "complex", "--seed", seed, "--out", out)
+        assert sheaves("train", "nations", *SMALL, *words)[0] == 0
+    code, out, _ = sheaves("sum", *runs, "--out", tmp_path / "both")
+    assert code == 0
+    assert "Direct sum" in out
+    loaded = SheafEmbedding.load(tmp_path / "both")
+    assert loaded.config.dim == 16
+    assert loaded.info is not None
+    assert loaded.info.calibration["tau"] > 0
+    assert [each["seed"] for each in loaded.info.training["direct_sum"]] == [0, 1]
+    assert sheaves("info", tmp_path / "both")[0] == 0
+    code, _, err = sheaves("sum", runs[0], "--out", tmp_path / "alone")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "at least two models" in err
+    assert not (tmp_path / "alone").exists()
+
+
 def test_one_json_document_on_stdout(tmp_path: Path) -> None:
     done = start("train", "nations", *SMALL, "--out", tmp_path / "model", "--json")
     out, _ = done.communicate(timeout=120)

@@ -21,6 +21,7 @@ from knowledge_sheaves.cli.neighbours import neighbours
 from knowledge_sheaves.cli.predict import predict
 from knowledge_sheaves.cli.query import query
 from knowledge_sheaves.cli.schema import schema
+from knowledge_sheaves.cli.sum import sum_
 from knowledge_sheaves.cli.train import train
 from knowledge_sheaves.cli.tune import tune
 from knowledge_sheaves.errors import SheafError
@@ -49,6 +50,7 @@ for command in (
     download,
 ):
     app.command()(command)
+app.command("sum")(sum_)
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from knowledge_sheaves.embedding.config import CATALOGUE, SheafConfig, model_config
+from knowledge_sheaves.embedding.direct_sum import direct_sum
 from knowledge_sheaves.embedding.kinds import (
     Subgraphs,
     Verdict,
@@ -26,6 +27,7 @@ __all__ = [
     "consistent",
     "contrastive",
     "corrupted_pairs",
+    "direct_sum",
     "gapped",
     "model_config",
 ]

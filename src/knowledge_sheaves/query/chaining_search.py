@@ -31,6 +31,8 @@ from knowledge_sheaves.query.rows import Part, Rows, slices
 PROPOSALS = 4
 # What an entity counts less as a candidate, as a logarithm, where the next relation knows it not.
 INACTIVE = math.log(0.1)
+# A candidate so much less likely than the best, as a logarithm, need not be followed any further.
+FAINT = math.log(1e-3)
 
 
 @dataclass(frozen=True)
@@ -315,6 +317,10 @@ class Search:
     def _message(self, factors: list[Factor], ids: Tensor, weights: Tensor) -> Tensor:
         """max over candidates of weight + log-value, (batch, entities)."""
         out = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
+        if ids.shape[1] < self.rows.size:
+            best, first = weights.max(1, keepdim=True)
+            # In the place of the best they add nothing, and share its row.
+            ids = torch.where(weights < best + FAINT, ids.gather(1, first), ids)
         for part in self.parts(factors, ids):
             best = part.best(weights[part.queries, part.candidates])
             out[part.queries] = torch.maximum(out[part.queries], best)

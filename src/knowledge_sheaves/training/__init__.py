@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.summing import sum_models
 from knowledge_sheaves.training.trainer import Progress, train
 
-__all__ = ["Progress", "TrainingConfig", "train"]
+__all__ = ["Progress", "TrainingConfig", "sum_models", "train"]
