@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--queries", required=True, help="a folder of the benchmark")
     parser.add_argument("--split", default="test", choices=("test", "valid"))
     parser.add_argument("--sample", type=int, help="so many queries of each type; all if not given")
+    parser.add_argument("--half", choices=("first", "second"), help="one half of the queries")
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), help="only these rows")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
     parser.add_argument("--docs", type=Path, help="write table and picture into this folder too")
@@ -88,7 +89,7 @@ def main() -> None:
                 given.queries,
                 given.split,
                 options=options,
-                protocol=Protocol(sample=given.sample),
+                protocol=Protocol(sample=given.sample, half=given.half),
                 state=given.out / f"{name}.state.json",
                 progress=tell,
             )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 Sheaves = Callable[..., tuple[int, str, str]]
@@ -44,8 +45,23 @@ def test_options_reach_the_solver(sheaves: Sheaves, model: Path, queries: Path) 
     given = {"solver": "chaining", "lift": "free", "facts": "ignored", "k": 3}
     given |= {"strength": 0.5, "kappa": 2.0, "tau": 0.7}
     assert given.items() <= report["options"].items()
-    assert report["protocol"] == {"answers": "easy", "one_answer": True, "sample": 2, "seed": 0}
+    assert report["protocol"] == {"answers": "easy", "one_answer": True, "sample": 2, "seed": 0} | {
+        "half": None
+    }
     assert report["types"]["2p"]["queries"] == 2
+
+
+def test_the_halves_of_the_queries_make_up_all_of_them(
+    sheaves: Sheaves, model: Path, queries: Path
+) -> None:
+    words = ("benchmark", model, "--queries", queries, "--types", "2p", "--json")
+    found = [
+        json.loads(sheaves(*words, *half)[1])["types"]["2p"]
+        for half in ((), ("--half", "first"), ("--half", "second"))
+    ]
+    whole, *halves = [(each["queries"], each["queries"] * each["mrr"]) for each in found]
+    assert whole == pytest.approx(np.sum(halves, axis=0))
+    assert min(count for count, _ in halves) == whole[0] // 2
 
 
 def test_a_type_that_the_solver_refuses_is_a_dash(

@@ -42,6 +42,12 @@ def test_a_model_without_validation_facts_needs_queries(
     assert "--queries FOLDER" in err
 
 
+def test_a_half_is_one_of_a_folders_queries(sheaves: Sheaves, model: Path) -> None:
+    code, out, err = sheaves("calibrate", model, "--half", "first")
+    assert (code, out) == (2, "")
+    assert "--queries FOLDER" in err
+
+
 def test_a_folder_of_something_else_is_refused(sheaves: Sheaves, model: Path) -> None:
     code, _, err = sheaves("calibrate", model, "--queries", model)
     assert code == 2

@@ -1,4 +1,4 @@
-"""The proof and the ablation in miniature: UMLS in the benchmark's layout, every run kept."""
+"""The base model, the proof and the ablation in miniature: UMLS in the benchmark's layout, every run kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from betae_cases import write_betae
-from knowledge_sheaves.embedding import model_config
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.storage import save_calibration
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.training import TrainingConfig, train
@@ -73,3 +73,19 @@ def test_every_ingredient_is_a_row_that_is_trained_once(tmp_path: Path) -> None:
     again = run("ablation.py", *words)
     assert "training" not in again.stdout
     assert (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8") == table
+
+
+def test_the_base_model_is_the_sum_of_runs_that_are_trained_once(tmp_path: Path) -> None:
+    settings = {
+        "base": {"model": "complex", "dim": 8, "epochs": 1},
+        "members": {"one": {"seed": 1}, "two": {"seed": 2, "averaging": 0.5}},
+    }
+    (tmp_path / "members.yaml").write_text(yaml.safe_dump(settings))
+    words = ("umls", "--settings", tmp_path / "members.yaml", "--out", tmp_path / "model")
+    first = run("base_model.py", *words)
+    assert first.returncode == 0, first.stderr
+    said = [line for line in first.stdout.splitlines() if "validation MRR" in line]
+    assert [line.split(":")[0] for line in said] == ["one", "two", "sum"]
+    again = run("base_model.py", *words)
+    assert again.stdout.splitlines() == said
+    assert SheafEmbedding.load(tmp_path / "model").config.dim == 16

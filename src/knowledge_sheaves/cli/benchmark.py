@@ -37,6 +37,10 @@ def benchmark(
     sample: Annotated[
         int | None, typer.Option(min=1, help="So many queries of each type, drawn by --seed.")
     ] = None,
+    half: Annotated[
+        Literal["first", "second"] | None,
+        typer.Option(help="One half of each type's queries; calibrate on the other."),
+    ] = None,
     facts: Annotated[
         Literal["remembered", "ignored"],
         typer.Option(help="Whether chaining may use the facts that the model was trained on."),
@@ -123,7 +127,7 @@ def benchmark(
             split,
             types=None if types is None else [name.strip() for name in types.split(",")],
             options=options,
-            protocol=Protocol(answers, one_answer, sample, seed),
+            protocol=Protocol(answers, one_answer, sample, seed, half),
             check=check,
             state=None if out is None else out.with_suffix(".state.json"),
             progress=display,

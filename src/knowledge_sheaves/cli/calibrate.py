@@ -26,6 +26,10 @@ def calibrate(
         ),
     ] = None,
     sample: Annotated[int, typer.Option(min=1, help="How many queries of each type.")] = 100,
+    half: Annotated[
+        Literal["first", "second"] | None,
+        typer.Option(help="Draw them from one half of the folder's; benchmark on the other."),
+    ] = None,
     tau: Annotated[
         Literal["queries", "facts"],
         typer.Option(help="What the temperature of queries is fitted on."),
@@ -48,14 +52,17 @@ def calibrate(
       sheaves calibrate model/ --sample 5
     """
     from knowledge_sheaves.embedding.storage import save_calibration
+    from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
     from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
 
     loaded = load_model(model)
+    if queries is None and half is not None:
+        raise InputError("A half is one of a folder's queries: give it with --queries FOLDER.")
     if queries is None:
         asked = drawn_queries(loaded, sample, seed)
     else:
-        asked = folder_queries(loaded, queries, sample, seed)
+        asked = folder_queries(loaded, queries, sample, seed, half)
     with _display() as bar:
         found = choose(loaded, asked, tau=tau, facts=facts, report=bar)
     save_calibration(found.values, model)

@@ -24,6 +24,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, TypeResult
 from knowledge_sheaves.evaluation.betae import (
     BetaEFolder,
+    Half,
     Translation,
     TypeQueries,
     refuse_disagreement,
@@ -51,17 +52,24 @@ LIMITS = ("memory_limit", "time_limit")
 class Protocol:
     """Which answers are ranked: all of a set, or one that is drawn of each query.
 
-    ``sample`` draws some queries of each type.
+    ``half`` takes one half of each type's queries, ``sample`` draws some of them.
     """
 
     answers: AnswerSet = "hard"
     one_answer: bool = False
     sample: int | None = None
     seed: int = 0
+    half: Half | None = None
 
     def __post_init__(self) -> None:
         if self.sample is not None and self.sample < 1:
             raise InputError(f"A sample has at least one query of each type, not {self.sample}.")
+
+    def queries(self, given: TypeQueries) -> TypeQueries:
+        """Those of a type's queries that are asked."""
+        if self.half is not None:
+            given = given.half(self.half, self.seed)
+        return given if self.sample is None else given.sample(self.sample, self.seed)
 
     def sets(self, given: TypeQueries) -> tuple[SymbolicAnswers, SymbolicAnswers]:
         """The answers to rank, and those that do not compete with them."""
@@ -110,9 +118,7 @@ def benchmark(
     results: dict[str, TypeResult] = {}
     refused: dict[str, str] = {}
     for name in chosen:
-        given = source.queries(name)
-        if protocol.sample is not None:
-            given = given.sample(protocol.sample, protocol.seed)
+        given = protocol.queries(source.queries(name))
         if check:
             refuse_disagreement([source.check(given)])
         run = _Run(model, translation(given), settled, protocol)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.evaluation.queries import take
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import check_ids, offsets_of
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import STRUCTURES, BetaEQueries, load, read_betae_queries
@@ -29,6 +30,7 @@ TYPES = (*POSITIVE, *NEGATIVE)
 """The 14 query types, in the order of the published tables."""
 GROUPS = {"positive": POSITIVE, "negative": NEGATIVE}
 FORMS = {"2u": "2u-DNF", "up": "up-DNF"}
+Half: TypeAlias = Literal["first", "second"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,16 @@ class TypeQueries:
     def sample(self, size: int, seed: int = 0) -> TypeQueries:
         """Draw some of the queries, or take all where there are no more."""
         count = len(self)
-        drawn = np.random.default_rng(seed).choice(count, min(size, count), replace=False)
-        chosen = np.sort(drawn)
+        return self._at(np.random.default_rng(seed).choice(count, min(size, count), replace=False))
+
+    def half(self, which: Half, seed: int = 0) -> TypeQueries:
+        """One of two halves that share nothing: to choose settings on one, report on the other."""
+        order = np.random.default_rng(seed).permutation(len(self))
+        middle = (len(self) + 1) // 2
+        return self._at(order[:middle] if which == "first" else order[middle:])
+
+    def _at(self, places: IntArray) -> TypeQueries:
+        chosen = np.sort(places)
         queries = [self.queries[place] for place in chosen.tolist()]
         return TypeQueries(self.name, queries, take(self.easy, chosen), take(self.hard, chosen))
 

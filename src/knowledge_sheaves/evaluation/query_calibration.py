@@ -20,7 +20,8 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.evaluation.betae import TYPES, BetaEFolder, Translation, TypeQueries
+from knowledge_sheaves.evaluation.benchmark import Protocol
+from knowledge_sheaves.evaluation.betae import TYPES, BetaEFolder, Half, Translation, TypeQueries
 from knowledge_sheaves.evaluation.calibration import fit_temperature
 from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.queries import rank_answers, take
@@ -77,12 +78,16 @@ Report: TypeAlias = Callable[[Trial, int], None]
 
 
 def folder_queries(
-    model: SheafEmbedding, folder: str | Path, sample: int, seed: int = 0
+    model: SheafEmbedding,
+    folder: str | Path,
+    sample: int,
+    seed: int = 0,
+    half: Half | None = None,
 ) -> list[TypeQueries]:
     """Up to ``sample`` validation queries of every type, from a folder of the benchmark."""
     there = BetaEFolder(folder, "valid")
-    translate = Translation(there.data, model)
-    return [translate(there.queries(name).sample(sample, seed)) for name in there.types]
+    translate, asked = Translation(there.data, model), Protocol(sample=sample, seed=seed, half=half)
+    return [translate(asked.queries(there.queries(name))) for name in there.types]
 
 
 def drawn_queries(model: SheafEmbedding, sample: int, seed: int = 0) -> list[TypeQueries]:
