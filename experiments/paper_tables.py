@@ -227,7 +227,7 @@ def main(words: Sequence[str] | None = None) -> None:
         folder, out = given.data / name, given.out / name
         data, models = load(folder), {}
         for model in MODELS:
-            settings = {"epochs": given.epochs, "validate_every": given.epochs}
+            settings = {"epochs": given.epochs, "validate_every": given.epochs, "checkpoint_every": 10}
             config, training = make_settings(SETTINGS / f"{model}.yaml", settings, None)
             models[model] = trained(data, config, training, out / model)
         reports = measure(folder, models, out, given.sample)
