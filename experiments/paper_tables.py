@@ -227,7 +227,8 @@ def main(words: Sequence[str] | None = None) -> None:
         folder, out = given.data / name, given.out / name
         data, models = load(folder), {}
         for model in MODELS:
-            settings = {"epochs": given.epochs, "validate_every": given.epochs, "checkpoint_every": 10}
+            settings = {"epochs": given.epochs, "validate_every": given.epochs}
+            settings["checkpoint_every"] = 10  # epochs are short
             config, training = make_settings(SETTINGS / f"{model}.yaml", settings, None)
             models[model] = trained(data, config, training, out / model)
         reports = measure(folder, models, out, given.sample)

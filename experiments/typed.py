@@ -26,14 +26,13 @@ from _common import markdown, trained, write_text
 
 from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.evaluation import evaluate
+from knowledge_sheaves.evaluation import evaluate, ranked_side
 from knowledge_sheaves.evaluation.benchmark import fingerprint
 from knowledge_sheaves.evaluation.classification import Labelled, Verdicts, classify, known_names
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.graph.readers.negatives import read_negatives
-from knowledge_sheaves.training.trainer import ranked_side
 
 SETTINGS = Path(__file__).with_suffix(".yaml")
 # What the driver takes from a row; all else are settings of the model and its training.
@@ -164,7 +163,7 @@ def measure(model: SheafEmbedding, data: Dataset, case: Case) -> dict[str, Any]:
     """Link prediction on validation and test triples, and verdicts where some are known false."""
     found: dict[str, Any] = {}
     for split in ("valid", "test"):
-        overall = evaluate(model, data, split, ranked_side(model)).overall[ranked_side(model)]
+        overall = evaluate(model, data, split).overall[ranked_side(model)]
         fitting = data.splits[split].num_triples / case.plain.splits[split].num_triples
         found[split] = {
             "mrr": fitting * overall.mrr,

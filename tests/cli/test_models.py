@@ -168,6 +168,18 @@ def test_evaluate_says_what_the_library_measures_and_remembers_it(
     assert kept == expected["overall"]["both"]
 
 
+def test_a_model_that_cannot_rank_heads_is_not_asked_to(sheaves: Sheaves, tmp_path: Path) -> None:
+    options = ("--set", "reciprocal=false", "--dim", 8, "--epochs", 1, "--out", tmp_path / "m")
+    assert sheaves("train", "nations", "--model", "complex", *options)[0] == 0
+    code, out, err = sheaves("evaluate", tmp_path / "m", "--json")
+    assert (code, err.split(":")[0]) == (0, "Tails only")
+    overall = json.loads(out)["overall"]
+    assert list(overall) == ["tail"]
+    assert json.loads((tmp_path / "m" / "metrics.json").read_text())["test"] == overall["tail"]
+    both = json.loads(sheaves("evaluate", tmp_path / "m", "--side", "both", "--json")[1])
+    assert set(both["overall"]) == {"head", "tail", "both"}
+
+
 def test_evaluate_takes_the_split_from_other_data(
     sheaves: Sheaves, model: Path, tmp_path: Path
 ) -> None:

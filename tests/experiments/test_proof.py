@@ -1,4 +1,4 @@
-"""The base model, the proof and the ablation in miniature: UMLS in the benchmark's layout, every run kept."""
+"""The base model, the proof and the ablation in miniature: every run is kept."""
 
 from __future__ import annotations
 

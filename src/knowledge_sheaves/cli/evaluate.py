@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from knowledge_sheaves.evaluation import LinkPredictionReport
     from knowledge_sheaves.graph.dataset import Dataset
 
+ONE_SIDE = "Tails only: a lifted model without reciprocal relations is not trained to rank heads."
+
 
 def evaluate(
     model: Folder,
     split: Annotated[Literal["test", "valid"], typer.Option(help="Which facts.")] = "test",
     side: Annotated[
-        Literal["head", "tail", "both"], typer.Option(help="Which end to guess.")
-    ] = "both",
+        Literal["head", "tail", "both"] | None,
+        typer.Option(help="Which end to guess; both if not given, where the model ranks heads."),
+    ] = None,
     by: Annotated[
         Literal["relation", "pattern"] | None, typer.Option(help="Show only this breakdown.")
     ] = None,
@@ -52,13 +55,17 @@ def evaluate(
       sheaves evaluate model/ --split valid --side tail --by pattern
     """
     from knowledge_sheaves.evaluation import evaluate as rank
+    from knowledge_sheaves.evaluation import ranked_side
 
     loaded = load_model(model)
     if negatives is not None:
         _classify(loaded, negatives, data, as_json)
         return
+    side = side or ranked_side(loaded)
+    if side != "both" and side == ranked_side(loaded):
+        typer.echo(ONE_SIDE, err=True)
     report = rank(loaded, _facts(loaded, split, data), split, side)
-    if data is None and side == "both":
+    if data is None and side == ranked_side(loaded):
         _remember(loaded, model, split, report)
     if as_json:
         print_json(report.to_dict())
@@ -160,6 +167,6 @@ def _remember(
 
     if model.info is None:
         return
-    metrics = model.info.metrics | {split: report.overall["both"].to_dict()}
+    metrics = model.info.metrics | {split: list(report.overall.values())[-1].to_dict()}
     with suppress(OSError):  # a folder that may only be read is no reason not to measure
         save_metrics(metrics, folder)

@@ -8,7 +8,7 @@ from knowledge_sheaves.evaluation.metrics import RankMetrics
 from knowledge_sheaves.evaluation.patterns import RelationPattern, relation_patterns
 from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.ranking import Ranks, Scorer, Side, SideRanks, rank_triples
-from knowledge_sheaves.evaluation.report import LinkPredictionReport, evaluate
+from knowledge_sheaves.evaluation.report import LinkPredictionReport, evaluate, ranked_side
 
 __all__ = [
     "LinkPredictionReport",
@@ -23,5 +23,6 @@ __all__ = [
     "fit_temperature",
     "probabilities",
     "rank_triples",
+    "ranked_side",
     "relation_patterns",
 ]

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from knowledge_sheaves.embedding import SheafConfig
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.metrics import RankMetrics
 from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
@@ -121,12 +122,13 @@ def evaluate(
     model: Scorer,
     data: Dataset,
     split: str = "test",
-    side: Side = "both",
+    side: Side | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> LinkPredictionReport:
     """Rank the triples of a split with all facts known by then filtered, and sum up.
 
-    Validation filters the facts of train and valid: the test split is not to be known yet.
+    Without ``side`` both ends are ranked, as far as the model can: see `ranked_side`. Validation
+    filters the facts of train and valid: the test split is not to be known yet.
 
     >>> import torch
     >>> class Guess:  # all answers are equally good
@@ -143,12 +145,24 @@ def evaluate(
         raise InputError(
             f"The data set {data.name!r} has no {split!r} split, only {', '.join(data.splits)}."
         )
+    side = side or ranked_side(model)
     names = list(data.splits)
     known = {name: data.splits[name] for name in names if split == "test" or name != "test"}
     ranks = rank_triples(
         model, data.splits[split].triples, list(known.values()), side, memory_limit
     )
     return LinkPredictionReport.from_ranks(ranks, data.train, filtered=list(known))
+
+
+def ranked_side(model: Scorer) -> Side:
+    """The sides that a model is judged by.
+
+    A lifted model ranks heads through reciprocals; where it has none, because the data hold both
+    directions of every fact, tails are all there is to rank.
+    """
+    config = getattr(model, "config", None)
+    tails = isinstance(config, SheafConfig) and config.lifted and not config.reciprocal
+    return "tail" if tails else "both"
 
 
 def _measure(ranks: Ranks) -> dict[Side, RankMetrics]:

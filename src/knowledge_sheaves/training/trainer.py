@@ -16,8 +16,7 @@ import torch
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.storage import ModelInfo
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_triples
-from knowledge_sheaves.evaluation.ranking import Side
+from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_triples, ranked_side
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training.batches import Batches
@@ -330,12 +329,3 @@ def validation_metrics(
         triples = triples[rng.choice(len(triples), config.validation_triples, replace=False)]
     side = ranked_side(model)
     return RankMetrics.of(rank_triples(model, triples, [dataset.train, valid], side).sides[side])
-
-
-def ranked_side(model: SheafEmbedding) -> Side:
-    """The sides that a model is judged by.
-
-    A lifted model ranks heads through reciprocals; where it has none, because the data hold both
-    directions of every fact, tails are all there is to rank.
-    """
-    return "tail" if model.config.lifted and not model.config.reciprocal else "both"
