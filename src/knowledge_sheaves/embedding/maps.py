@@ -18,7 +18,11 @@ from knowledge_sheaves.sheaf import BlockMap
 
 End = Literal["head", "tail"]
 LARGEST_GATHERED = 64
-"""Blocks with more entries are applied relation by relation instead of copied per triple."""
+"""Blocks with more entries are built once for each relation, not for each triple."""
+FEW = 32
+"""With more triples to a relation, on average, its blocks are applied to all of them at once."""
+MOST_COPIED = 1 << 24
+"""So many numbers may be copied to give every triple the blocks of its relation."""
 
 
 class MapSpec:
@@ -124,10 +128,13 @@ class RelationMaps(nn.Module):
         if self.rows * self.cols[end] <= LARGEST_GATHERED:
             blocks = self.blocks(end, edges)
             return (blocks.mT if adjoint else blocks) @ x
-        order = edges.argsort()
-        used, counts = edges[order].unique_consecutive(return_counts=True)
+        used, place, counts = edges.unique(return_inverse=True, return_counts=True)
         blocks = self.blocks(end, used)
         blocks = blocks.mT if adjoint else blocks
+        copied = len(edges) * blocks.shape[1:].numel()
+        if len(edges) <= FEW * len(used) and copied <= MOST_COPIED:
+            return blocks.index_select(0, place) @ x
+        order = place.argsort()
         parts = [
             torch.einsum("nij,enjk->enik", block, part)
             for block, part in zip(blocks, x[order].split(counts.tolist()), strict=True)
