@@ -1,8 +1,8 @@
 """The BetaE benchmark with one model trained on triples alone: four ways to answer, in one table.
 
-sheaves train NELL-betae --config experiments/link_prediction/nell995-complex.yaml --out build/nell
-sheaves calibrate build/nell --queries NELL-betae --sample 100
-python experiments/proof.py build/nell --queries NELL-betae --out build/proof
+python experiments/base_model.py NELL-betae --out build/nell
+sheaves calibrate build/nell --queries NELL-betae --sample 30
+python experiments/proof.py build/nell --queries NELL-betae --k 64 --out build/proof
 
 Every type that was measured is kept: a second call goes on where the first one stopped. The table
 is written to OUT/proof.md, the picture to OUT/proof.svg, all numbers to OUT/proof.json.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from _common import markdown, write_text
@@ -46,7 +47,7 @@ def cells(mrr: Mapping[str, float], means: Sequence[float | None]) -> list[str]:
 def table(reports: Sequence[BenchmarkReport]) -> str:
     """The rows in Markdown, below what was published."""
     rows = [
-        [row.name, *cells(row.mrr, [row.mean(group) for group in GROUPS])]
+        [reports[0].name(row), *cells(row.mrr, [row.mean(group) for group in GROUPS])]
         for row in reports[0].published()
     ]
     for report in reports:
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--queries", required=True, help="a folder of the benchmark")
     parser.add_argument("--split", default="test", choices=("test", "valid"))
     parser.add_argument("--sample", type=int, help="so many queries of each type; all if not given")
+    parser.add_argument("--k", type=int, help="candidates of chaining, other than calibrated")
     parser.add_argument("--half", choices=("first", "second"), help="one half of the queries")
     parser.add_argument("--rows", nargs="*", choices=list(ROWS), help="only these rows")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
@@ -88,7 +90,7 @@ def main() -> None:
                 model,
                 given.queries,
                 given.split,
-                options=options,
+                options=replace(options, k=given.k),
                 protocol=Protocol(sample=given.sample, half=given.half),
                 state=given.out / f"{name}.state.json",
                 progress=tell,

@@ -88,12 +88,18 @@ class BenchmarkReport:
         answers = str(self.protocol["answers"])
         ranked = "one answer a query" if self.protocol["one_answer"] else "all answers"
         sample = self.protocol["sample"]
+        half = self.protocol["half"]
+        part = f", {half} half of the queries" if half else ""
         drawn = f", {sample:,} sampled queries a type" if sample else ""
-        return f"{self.data}, {self.split}: MRR × 100 of {answers} answers, {ranked}{drawn}"
+        return f"{self.data}, {self.split}: MRR × 100 of {answers} answers, {ranked}{part}{drawn}"
 
     def published(self) -> list[PublishedRow]:
         """What others have reported on the same data under the same protocol."""
         return published_rows(self.entities, self.relations, str(self.protocol["answers"]))
+
+    def name(self, row: PublishedRow) -> str:
+        """What a published row is called: it is of test queries, whatever ours are of."""
+        return row.name if self.split == "test" else f"{row.name} (test)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dictionaries and numbers, as written to JSON."""
@@ -173,7 +179,7 @@ def comparison(reports: Sequence[BenchmarkReport]) -> Table:
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     for row in first.published():
         means = [row.mean(group) for group in GROUPS]
-        table.add_row(Text(row.name), *_cells(row.mrr, means), _size(row.parameters))
+        table.add_row(Text(first.name(row)), *_cells(row.mrr, means), _size(row.parameters))
     table.add_section()
     for report in reports:
         mrr = {name: 100 * value for name, value in report.mrr.items()}
@@ -241,7 +247,7 @@ def _draw(
             color="#777777",
             fillstyle="none",
             markersize=5,
-            label=row.name,
+            label=reports[0].name(row),
         )
     for number, report in enumerate(reports):
         found = {name: of.metrics for name, of in report.types.items() if of.metrics}
