@@ -58,9 +58,9 @@ def test_every_command_shows_an_example() -> None:
     assert {name for name, _ in examples()} == set(command_names())
 
 
-@pytest.mark.parametrize("example", [line for _, line in examples()])
-def test_the_examples_of_the_help_texts_run(
-    example: str,
+@pytest.mark.parametrize("command", command_names())
+def test_the_examples_of_the_help_texts_run_one_after_another(
+    command: str,
     schema_file: Path,
     archive: Path,
     model: Path,
@@ -68,8 +68,9 @@ def test_the_examples_of_the_help_texts_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(schema_file.parent)
-    done = runner.invoke(app, shlex.split(example)[1:])
-    assert done.exit_code == 0, done.output
+    for line in [line for name, line in examples() if name == command]:
+        done = runner.invoke(app, shlex.split(line)[1:])
+        assert done.exit_code == 0, f"{line}: {done.output}"
 
 
 def test_schema_shows_types_and_relations(schema_file: Path) -> None:
