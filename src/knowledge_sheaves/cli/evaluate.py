@@ -61,11 +61,12 @@ def evaluate(
     if negatives is not None:
         _classify(loaded, negatives, data, as_json)
         return
-    side = side or ranked_side(loaded)
-    if side != "both" and side == ranked_side(loaded):
+    able = ranked_side(loaded)
+    if side is None and able != "both":
         typer.echo(ONE_SIDE, err=True)
+    side = side or able
     report = rank(loaded, _facts(loaded, split, data), split, side)
-    if data is None and side == ranked_side(loaded):
+    if data is None and side == able:
         _remember(loaded, model, split, report)
     if as_json:
         print_json(report.to_dict())
