@@ -15,6 +15,7 @@ from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.embedding.storage import save_calibration
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.query_calibration import (
+    PARAMETERS,
     SLACK,
     QueryCalibration,
     Trial,
@@ -50,15 +51,15 @@ def without_time(found: QueryCalibration) -> list[Trial]:
 def test_the_best_of_what_was_tried_is_chosen(
     model: SheafEmbedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = (1, 2, 3, 4, 8)  # of 14 entities
-    monkeypatch.setattr("knowledge_sheaves.evaluation.query_calibration.CANDIDATES", few)
+    few = replace(PARAMETERS["k"], values=(1, 2, 3, 4, 8))  # of 14 entities
+    monkeypatch.setitem(PARAMETERS, "k", few)
     told: list[tuple[Trial, int]] = []
     found = calibrate(
         model, drawn_queries(model, 8), report=lambda trial, left: told.append((trial, left))
     )
     assert [trial for trial, _ in told] == list(found.trials)
     assert told[-1][1] == 0
-    for name in ("tau", "kappa", "k", "strength"):
+    for name in ("tau", "softness", "kappa", "k", "strength"):
         tried = [trial for trial in found.trials if trial.parameter == name]
         (chosen,) = (trial for trial in tried if found.chosen(trial))
         best = max(trial.mrr for trial in tried)
@@ -69,7 +70,7 @@ def test_the_best_of_what_was_tried_is_chosen(
     assert model.info is not None
     model.info.calibration = found.values
     settled = settle(model)
-    for name in ("kappa", "k", "strength"):
+    for name in ("softness", "kappa", "k", "strength"):
         assert getattr(settled, name) == found.values[name]
     assert settled.tau == found.values["query_tau"]
 
@@ -78,7 +79,13 @@ def test_what_was_chosen_before_does_not_matter(model: SheafEmbedding) -> None:
     queries = drawn_queries(model, 3, seed=1)
     first = calibrate(model, queries)
     assert model.info is not None
-    model.info.calibration |= {"kappa": 50.0, "k": 1, "strength": 9.0, "query_tau": 77.0}
+    model.info.calibration |= {
+        "softness": 0.9,
+        "kappa": 50.0,
+        "k": 1,
+        "strength": 9.0,
+        "query_tau": 77.0,
+    }
     assert without_time(calibrate(model, drawn_queries(model, 3, seed=1))) == without_time(first)
 
 
@@ -88,6 +95,22 @@ def test_the_temperature_of_facts_can_be_kept(model: SheafEmbedding) -> None:
     assert found.values["tau"] == model.info.calibration["tau"]
     assert "query_tau" not in found.values
     assert "tau" not in {trial.parameter for trial in found.trials}
+
+
+def test_some_can_be_chosen_and_the_others_stay(model: SheafEmbedding) -> None:
+    assert model.info is not None
+    model.info.calibration |= {"kappa": 3.0, "k": 5, "query_tau": 0.5}
+    found = calibrate(model, drawn_queries(model, 3), only=["softness"])
+    assert {trial.parameter for trial in found.trials} == {"softness"}
+    assert found.values == model.info.calibration | {"softness": found.values["softness"]}
+    # The trials are made with what stays.
+    asked = [group for group in drawn_queries(model, 3) if group.name in ("2p", "3p", "pi", "ip")]
+    (first, *_) = calibrate(model, asked, only=["softness"]).trials
+    options = Options("chaining", kappa=3.0, k=5, tau=0.5, softness=0.0)
+    expected = np.mean([reciprocal_ranks(model, group, options).mean() for group in asked])
+    assert first.mrr == pytest.approx(expected)
+    with pytest.raises(InputError, match="no 'mood' to choose, only tau, softness"):
+        calibrate(model, asked, only=["mood"])
 
 
 def test_reciprocal_ranks_are_those_of_the_definition(model: SheafEmbedding) -> None:
@@ -122,8 +145,8 @@ def test_queries_of_a_folder_are_found_by_name(model: SheafEmbedding, tmp_path: 
         assert valid.contains(np.array([[edge.head, edge.relation, a] for a in hard])).all()
     found = calibrate(model, groups)
     assert set(found.values) == {"tau", "query_tau"}
-    assert len(found.notes) == 3
-    assert "no queries that kappa matters to" in found.notes[0]
+    assert len(found.notes) == 4
+    assert "no queries that kappa matters to" in found.notes[1]
 
 
 def test_without_validation_facts_queries_must_be_given(model: SheafEmbedding) -> None:

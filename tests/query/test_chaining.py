@@ -224,16 +224,89 @@ def test_reasons_multiply_to_the_probability(
         assert witnesses[0].log_probability == pytest.approx(found.log_probability, abs=1e-9)
 
 
+def some_of(values: Sequence[float], softness: float) -> float:
+    """That one of several holds, by the definition."""
+    if not softness:
+        return max(values)
+    misses = [1 - value ** (1 / softness) for value in values]
+    return float((1 - np.prod(misses)) ** softness)
+
+
+@given(models(), st.booleans(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.integers(0, 99))
+@settings(max_examples=60)
+def test_all_candidates_count_where_unknowns_are_soft(
+    model: SheafEmbedding, remembered: bool, softness: float, seed: int
+) -> None:
+    everyone, kappa = range(model.graph.num_entities), 1.5
+    tables = Exhaustive(model, remembered, kappa).tables
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(len(everyone), size=2).tolist()
+    r, s, t = rng.integers(2, size=3).tolist()
+
+    def p(relation: int, head: int, tail: int) -> float:
+        return float(tables[0][relation][head, tail])
+
+    def via(before: Sequence[float], relation: int) -> list[float]:
+        """That something before has a relation to each entity."""
+        return [
+            some_of([before[y] * p(relation, y, x) for y in everyone], softness) for x in everyone
+        ]
+
+    def deny(value: float) -> float:
+        return 1 - min(1.0, kappa * value)
+
+    first, other = [p(r, a, y) for y in everyone], [p(t, b, y) for y in everyone]
+    second = via(first, s)
+    start, end, aside = Edge(a, r, "?u"), Edge("?u", s, "?x"), Edge(b, t, "?x")
+    cases = {
+        Pattern((start, end)): second,
+        Pattern((start, Edge("?u", s, "?v"), Edge("?v", t, "?x"))): via(second, t),
+        Pattern((start, end, aside)): [p * q for p, q in zip(second, other, strict=True)],
+        Pattern((start, Edge(b, t, "?u"), end)): via(
+            [p * q for p, q in zip(first, other, strict=True)], s
+        ),
+        Pattern((start, end), (Pattern((Edge(b, t, "?u"),)),)): via(
+            [p * deny(q) for p, q in zip(first, other, strict=True)], s
+        ),
+        Pattern((aside,), (Pattern((start, end)),)): [
+            q * deny(p) for p, q in zip(second, other, strict=True)
+        ],
+    }
+    facts = "remembered" if remembered else "ignored"
+    found = chaining(
+        model,
+        [Query(("?x",), (pattern,)) for pattern in cases],
+        **{"k": len(everyone), "facts": facts, "kappa": kappa, "softness": softness, "tau": TAU},
+    )
+    np.testing.assert_allclose(found, list(cases.values()), atol=1e-9)
+
+
+@given(models(), st.booleans(), st.integers(0, 99))
+@settings(max_examples=30)
+def test_a_soft_unknown_is_the_union_over_all_it_could_be(
+    model: SheafEmbedding, remembered: bool, seed: int
+) -> None:
+    size = model.graph.num_entities
+    a, r, s = np.random.default_rng(seed).integers((size, 2, 2)).tolist()
+    path = (Edge(a, r, "?u"), Edge("?u", s, "?x"))
+    each = tuple(Pattern(path, bindings=(("?u", entity),)) for entity in range(size))
+    one, union = Query(("?x",), (Pattern(path),)), Query(("?x",), each)
+    facts = "remembered" if remembered else "ignored"
+    found = chaining(model, [one, union], k=size, facts=facts, softness=1.0, tau=TAU)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
+
+
 @given(st.data(), models())
 @settings(max_examples=40)
 def test_batches_and_memory_change_nothing(data: st.DataObject, model: SheafEmbedding) -> None:
     """Rows are shared within a batch and computed in parts, which is no one's business."""
-    size = model.graph.num_entities
+    size, softness = model.graph.num_entities, data.draw(st.sampled_from([0.0, 0.5]))
     drawn = data.draw(st.lists(patterns(size), min_size=2, max_size=3))
     queries = [Query(("?x",), (pattern,)) for pattern in drawn * 2]
-    together = Chaining(model, k=size, tau=TAU).log_probabilities(queries)
+    together = Chaining(model, k=size, softness=softness, tau=TAU).log_probabilities(queries)
+    tight = Chaining(model, k=size, softness=softness, tau=TAU, memory_limit=20_000)
     for query, row in zip(queries, together, strict=True):
-        alone = Chaining(model, k=size, tau=TAU, memory_limit=20_000).log_probabilities([query])
+        alone = tight.log_probabilities([query])
         np.testing.assert_allclose(alone[0], row, atol=1e-9)
 
 
@@ -341,10 +414,11 @@ def test_an_inner_unknown_is_cut_by_what_is_behind_it(umls: SheafEmbedding) -> N
     assert graph.contains([[head, relation, tail]]).all()
 
 
-def test_unlikely_answers_keep_their_order(umls: SheafEmbedding) -> None:
+@pytest.mark.parametrize("softness", [0.0, 0.5])
+def test_unlikely_answers_keep_their_order(umls: SheafEmbedding, softness: float) -> None:
     path = [Edge(0, 0, "?0"), *(Edge(f"?{i}", 0, f"?{i + 1}") for i in range(12))]
     query = Query(("?12",), (Pattern(tuple(path)),))
-    cold = Chaining(umls, facts="ignored", tau=0.05, k=8)
+    cold = Chaining(umls, facts="ignored", tau=0.05, k=8, softness=softness)
     values = cold.log_probabilities([query])[0]
     assert values.isfinite().all()
     assert values.min() < -104  # where float32 has no probability any more
@@ -357,6 +431,7 @@ def test_unlikely_answers_keep_their_order(umls: SheafEmbedding) -> None:
         ({"k": 0}, "at least one candidate"),
         ({"facts": "forgotten"}, "remembered or ignored"),
         ({"kappa": -1.0}, "kappa"),
+        ({"softness": 2.0}, "Softness is between 0"),
         ({"tau": 0.0}, "temperature"),
         ({"tau": None}, "no temperature"),
     ],

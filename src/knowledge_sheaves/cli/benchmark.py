@@ -51,6 +51,10 @@ def benchmark(
     kappa: Annotated[
         float | None, typer.Option(min=0, help="How hard a negated branch bites.")
     ] = None,
+    softness: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="How much all candidates count beside the best."),
+    ] = None,
     strength: Annotated[
         float | None, typer.Option(min=0, help="The weight λ of harmonic's prior on unknowns.")
     ] = None,
@@ -110,6 +114,7 @@ def benchmark(
         facts=facts,
         k=k,
         kappa=kappa,
+        softness=softness,
         strength=strength,
         tau=tau,
         lift=lift,

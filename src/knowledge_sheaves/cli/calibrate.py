@@ -38,23 +38,33 @@ def calibrate(
         Literal["remembered", "ignored"],
         typer.Option(help="Whether chaining may use what is known."),
     ] = "remembered",
+    only: Annotated[
+        str | None,
+        typer.Option(help="Choose these alone, such as tau,softness; the others stay as they are."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Draws the same queries again.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Choose temperature, kappa, k and strength by the MRR of validation queries, and keep them.
+    """Choose temperature, softness, kappa, k and strength by the MRR of validation queries.
 
-    The temperature makes probabilities of energies, kappa says how hard a negation bites, k how
-    many candidates of an unknown chaining keeps, strength how strong harmonic's prior on unknowns
-    is. They go into the model's folder, and queries are answered with them from then on.
+    The temperature makes probabilities of energies, softness says how much all candidates of an
+    unknown count in chaining beside the best, kappa how hard a negation bites, k how many
+    candidates chaining keeps, strength how strong harmonic's prior on unknowns is. They go into the
+    model's folder, and queries are answered with them from then on.
 
     \b
-    Example:
+    Examples:
       sheaves calibrate model/ --sample 5
+      sheaves calibrate model/ --sample 5 --only tau,softness
     """
     from knowledge_sheaves.embedding.storage import save_calibration
     from knowledge_sheaves.errors import InputError
+    from knowledge_sheaves.evaluation.query_calibration import (
+        PARAMETERS,
+        drawn_queries,
+        folder_queries,
+    )
     from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
-    from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
 
     loaded = load_model(model)
     if queries is None and half is not None:
@@ -64,7 +74,8 @@ def calibrate(
     else:
         asked = folder_queries(loaded, queries, sample, seed, half)
     with _display() as bar:
-        found = choose(loaded, asked, tau=tau, facts=facts, report=bar)
+        names = tuple(PARAMETERS) if only is None else only.split(",")
+        found = choose(loaded, asked, tau=tau, facts=facts, only=names, report=bar)
     save_calibration(found.values, model)
     if as_json:
         print_json(found.to_dict())

@@ -1,15 +1,16 @@
 """What the solvers leave open, chosen by how well validation queries are answered.
 
 One thing after another, each on the queries that it matters to and with what was chosen before it:
-the temperature τ, how hard a negation bites (κ), how many candidates chaining keeps (k), and the
-strength of the prior on unknowns (λ). A value is as good as its MRR by the benchmark's protocol,
+the temperature τ, how much all candidates of an unknown count beside the best (softness), how hard
+a negation bites (κ), how many candidates chaining keeps (k), and the strength of the prior on
+unknowns (λ). A value is as good as its MRR by the benchmark's protocol,
 the mean over the types of queries.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -33,13 +34,54 @@ from knowledge_sheaves.query.rows import slices
 from knowledge_sheaves.query.sampler import sample_queries
 from knowledge_sheaves.query.solve import QUERY_TAU, Options, scores
 
-TAU_FACTORS = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0)
-"""Temperatures to try, by that of the facts; of equals the first is chosen."""
-KAPPAS = (1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-CANDIDATES = (16, 32, 64, 128, 256)
-STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SLACK = 0.001
 """As much MRR is given away for fewer candidates: they are what takes time."""
+
+
+def _is_negated(query: Query) -> bool:
+    return any(pattern.without for pattern in query.patterns)
+
+
+def _is_composed(query: Query) -> bool:
+    """Whether a positive query has more than one edge: of one, any temperature ranks alike."""
+    return not _is_negated(query) and sum(len(p.edges) for p in query.patterns) > 1
+
+
+def _has_unknowns(query: Query) -> bool:
+    return any(set(p.variables) - set(query.targets) for p in query.patterns)
+
+
+def _is_positive_with_unknowns(query: Query) -> bool:
+    return _has_unknowns(query) and not _is_negated(query)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What can be chosen: the solver that it is for, values to try, and queries that it matters to.
+
+    The first of the values that is as good as the best is taken, but for some slack.
+    """
+
+    solver: str
+    values: tuple[float, ...]
+    matters: Callable[[Query], bool]
+    slack: float = 0.0
+
+
+PARAMETERS = {
+    # Times the temperature of facts.
+    "tau": Parameter("chaining", (1.0, 0.125, 0.25, 0.5, 0.7, 1.4, 2.0, 4.0), _is_composed),
+    "softness": Parameter("chaining", (0.0, 0.25, 0.5, 1.0), _is_positive_with_unknowns),
+    "kappa": Parameter("chaining", (1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0), _is_negated),
+    "k": Parameter("chaining", (16, 32, 64, 128, 256), _has_unknowns, SLACK),
+    "strength": Parameter(
+        "harmonic",
+        (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+        _is_positive_with_unknowns,
+    ),
+}
+"""In the order in which they are chosen."""
+DEFAULTS = {"kappa": 1.0, "k": 64, "softness": 0.0, "strength": 0.0}
 
 
 @dataclass(frozen=True)
@@ -64,8 +106,7 @@ class QueryCalibration:
 
     def chosen(self, trial: Trial) -> bool:
         """Whether this is the value that was chosen."""
-        name = QUERY_TAU if trial.parameter == "tau" else trial.parameter
-        return self.values.get(name) == trial.value
+        return self.values.get(_stored(trial.parameter)) == trial.value
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name."""
@@ -124,12 +165,14 @@ def calibrate(
     *,
     tau: Literal["queries", "facts"] = "queries",
     facts: str = "remembered",
+    only: Collection[str] = tuple(PARAMETERS),
     report: Report | None = None,
 ) -> QueryCalibration:
-    """Choose τ, κ, k and λ; the model is left as it is.
+    """Choose τ, softness, κ, k and λ; the model is left as it is.
 
     ``tau`` says what the temperature of queries is fitted on: these queries, or single facts of the
-    validation data. ``facts`` whether chaining remembers those of training.
+    validation data. ``facts`` whether chaining remembers those of training. With ``only`` some are
+    chosen, and the others stay as the model has them.
 
     >>> from knowledge_sheaves.embedding import ModelInfo, model_config
     >>> from knowledge_sheaves.graph.readers import load
@@ -138,24 +181,33 @@ def calibrate(
     >>> model.info = ModelInfo.of(data)
     >>> found = calibrate(model, drawn_queries(model, 2))
     >>> sorted(found.values)
-    ['k', 'kappa', 'query_tau', 'strength', 'tau']
+    ['k', 'kappa', 'query_tau', 'softness', 'strength', 'tau']
     """
-    of_facts = fact_temperature(model)
-    search = _Search(model, queries, Options(facts=facts, tau=of_facts), report)
-    if tau == "queries":
-        search.choose("tau", "chaining", [f * of_facts for f in TAU_FACTORS], _is_composed)
-    search.choose("kappa", "chaining", KAPPAS, _is_negated)
-    search.choose("k", "chaining", CANDIDATES, _has_unknowns, SLACK)
-    if model.config.space == "torus":
-        search.notes.append("Unknowns on a torus have no prior: strength is left open.")
-    else:
-        search.choose(
-            "strength", "harmonic", STRENGTHS, lambda q: _has_unknowns(q) and not _is_negated(q)
-        )
-    chosen = dict(search.chosen)
-    if "tau" in chosen:
-        chosen[QUERY_TAU] = chosen.pop("tau")
-    return QueryCalibration({"tau": of_facts, **chosen}, tuple(search.trials), tuple(search.notes))
+    strange = sorted(set(only) - set(PARAMETERS))
+    if strange:
+        raise InputError(f"There is no {strange[0]!r} to choose, only {', '.join(PARAMETERS)}.")
+    of_facts, notes = fact_temperature(model), []
+    kept = {} if model.info is None else dict(model.info.calibration)
+    for name in only:
+        kept.pop(_stored(name), None)
+    wanted = [n for n in PARAMETERS if n in only and not (n == "tau" and tau == "facts")]
+    if model.config.space == "torus" and "strength" in wanted:
+        wanted.remove("strength")
+        notes.append("Unknowns on a torus have no prior: strength is left open.")
+    # What is not chosen yet is as by default, whatever the model was calibrated to before.
+    options = Options(facts=facts, tau=kept.get(QUERY_TAU, of_facts))
+    for name, default in DEFAULTS.items():
+        options = _with(options, name, kept.get(name, default))
+    search = _Search(model, queries, options, wanted, report)
+    for name in wanted:
+        search.choose(name, of_facts if name == "tau" else 1)
+    values = kept | {"tau": of_facts} | {_stored(n): v for n, v in search.chosen.items()}
+    return QueryCalibration(values, tuple(search.trials), (*notes, *search.notes))
+
+
+def _stored(name: str) -> str:
+    """What a model calls a parameter: it has a temperature of facts as well."""
+    return QUERY_TAU if name == "tau" else name
 
 
 def fact_temperature(model: SheafEmbedding) -> float:
@@ -172,32 +224,26 @@ class _Search:
         model: SheafEmbedding,
         queries: Sequence[TypeQueries],
         options: Options,
+        names: Sequence[str],
         report: Report | None,
     ) -> None:
-        self.model, self.queries, self.report = model, queries, report
-        # What is not chosen yet is as by default, whatever the model was calibrated to before.
-        self.options = replace(options, kappa=1.0, k=64, strength=0.0)
+        self.model, self.queries, self.options, self.report = model, queries, options, report
+        self.most = sum(len(PARAMETERS[name].values) for name in names)
         self.chosen: dict[str, float] = {}
         self.trials: list[Trial] = []
         self.notes: list[str] = []
 
-    def choose(
-        self,
-        name: str,
-        solver: str,
-        values: Sequence[float],
-        matters: Callable[[Query], bool],
-        slack: float = 0.0,
-    ) -> None:
-        """Keep the first of the values that is as good as the best, but for some slack."""
-        groups = [group for group in self.queries if len(group) and matters(group.queries[0])]
+    def choose(self, name: str, unit: float = 1) -> None:
+        """Keep the best value of a parameter; ``unit`` is what its values are multiples of."""
+        about = PARAMETERS[name]
+        groups = [group for group in self.queries if len(group) and about.matters(group.queries[0])]
         if not groups:
             self.notes.append(f"There are no queries that {name} matters to: it is left open.")
             return
-        options = replace(self.options, solver=solver)
-        tried = [self._try(name, value, groups, options) for value in values]
+        options = replace(self.options, solver=about.solver)
+        tried = [self._try(name, unit * value, groups, options) for value in about.values]
         best = max(trial.mrr for trial in tried)
-        chosen = next(trial.value for trial in tried if trial.mrr >= best - slack)
+        chosen = next(trial.value for trial in tried if trial.mrr >= best - about.slack)
         self.chosen[name] = chosen
         self.options = _with(self.options, name, chosen)
 
@@ -211,8 +257,7 @@ class _Search:
         trial = Trial(name, value, options.solver, sum(map(len, groups)), mrr, seconds)
         self.trials.append(trial)
         if self.report is not None:
-            most = len(TAU_FACTORS) + len(KAPPAS) + len(CANDIDATES) + len(STRENGTHS)
-            self.report(trial, most - len(self.trials))
+            self.report(trial, self.most - len(self.trials))
         return trial
 
 
@@ -237,16 +282,3 @@ def reciprocal_ranks(model: SheafEmbedding, group: TypeQueries, options: Options
             ranks = rank_answers(energies, take(group.easy, places), take(group.hard, places))
             found.append(ranks.reciprocal)
     return np.concatenate(found)
-
-
-def _is_composed(query: Query) -> bool:
-    """Whether a positive query has more than one edge: of one, any temperature ranks alike."""
-    return not _is_negated(query) and sum(len(p.edges) for p in query.patterns) > 1
-
-
-def _is_negated(query: Query) -> bool:
-    return any(pattern.without for pattern in query.patterns)
-
-
-def _has_unknowns(query: Query) -> bool:
-    return any(set(p.variables) - set(query.targets) for p in query.patterns)

@@ -2,8 +2,9 @@
 
 p_e(t | h) = min(1 − ε, n · softmax_t(−V_e(h, t)/τ)) for an edge that points towards the target,
 with n the number of tails that training knows (at least 1); a remembered fact has p = 1. The
-probability of an assignment is the product over its edges; unknowns are maximised; a union is
-1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its maximum.
+probability of an assignment is the product over its edges; an unknown counts as its best candidate,
+or, with ``softness``, as all of them together (see `exists`; only where the query has no cycles,
+and one target); a union is 1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from knowledge_sheaves.query.chaining_explain import Explanation, explain
 from knowledge_sheaves.query.chaining_joint import best_combinations
 from knowledge_sheaves.query.chaining_plan import make_plan, template
 from knowledge_sheaves.query.chaining_search import Search, Solver
+from knowledge_sheaves.query.exists import Exists
 from knowledge_sheaves.query.joint import Combinations
 from knowledge_sheaves.query.limits import MEMORY, Limits
 from knowledge_sheaves.query.pattern import Query
@@ -60,6 +62,7 @@ class Chaining:
         k: int = 64,
         facts: str = "remembered",
         kappa: float = 1.0,
+        softness: float = 0.0,
         tau: float | None = None,
         epsilon: float = EPSILON,
         memory_limit: int = MEMORY,
@@ -72,6 +75,7 @@ class Chaining:
         if not kappa >= 0:
             raise InputError(f"The weight kappa of a negated branch is at least 0, not {kappa}.")
         self.model, self.k, self.kappa, self.epsilon = model, k, kappa, epsilon
+        self.exists = Exists(softness)
         self.facts, self.tau = facts, _temperature(model) if tau is None else tau
         self.memory_limit, self.time_limit = memory_limit, time_limit
 
@@ -85,7 +89,7 @@ class Chaining:
             limits=limits,
             epsilon=self.epsilon,
         )
-        return Solver(rows, self.k, self.kappa)
+        return Solver(rows, self.k, self.kappa, self.exists)
 
     @torch.no_grad()
     def log_probabilities(self, queries: Sequence[Query]) -> Tensor:

@@ -24,6 +24,7 @@ from knowledge_sheaves.query.chaining_cycles import make_tables
 from knowledge_sheaves.query.chaining_plan import template
 from knowledge_sheaves.query.chaining_search import Search, Solver
 from knowledge_sheaves.query.chaining_tables import Table, largest, maximise
+from knowledge_sheaves.query.exists import BEST
 from knowledge_sheaves.query.joint import Combinations
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.rows import either, slices
@@ -68,7 +69,7 @@ def best_combinations(
 
     ``certain`` are those that remembered facts hold; ``allowed`` (entities) says who may be one.
     """
-    solver = replace(solver, k=max(solver.k, count))
+    solver = replace(solver, k=max(solver.k, count), exists=BEST)
     candidates = [_Candidates() for _ in queries]
     for batch in batches(queries):
         batch.check(solver.rows.model.graph)

@@ -1,8 +1,8 @@
 """One batch of patterns of one shape: candidates for every unknown, and what they imply.
 
-Messages run towards the target, from each unknown through its best candidates: max-product dynamic
-programming, exact on trees up to that cut. With cycles the same messages only propose candidates,
-and tables over them are maximised exactly.
+Messages run towards the target, from each unknown through its best candidates: dynamic programming,
+exact on trees up to that cut. With cycles the same messages only propose candidates, and tables
+over them are maximised exactly.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from knowledge_sheaves.query.chaining_plan import (
     Plan,
     make_plan,
 )
+from knowledge_sheaves.query.exists import BEST, Exists
 from knowledge_sheaves.query.pattern import Pattern
 from knowledge_sheaves.query.rows import Part, Rows, slices
 
@@ -37,11 +38,13 @@ FAINT = math.log(1e-3)
 
 @dataclass(frozen=True)
 class Solver:
-    """What all searches share: rows, the cut k, and how hard a negated branch bites."""
+    """What all searches share: rows, the cut k, how hard a negated branch bites, and what makes
+    an unknown exist."""
 
     rows: Rows
     k: int
     kappa: float
+    exists: Exists = BEST
 
     def solve(
         self,
@@ -234,7 +237,7 @@ class Search:
             weights = self._belief(variable).gather(1, ids)
             links = list(self.plan.out(variable))
             if not links:
-                self.elsewhere = self.elsewhere + weights.amax(1)
+                self.elsewhere = self.elsewhere + self.solver.exists(weights.unsqueeze(-1))[:, 0]
             for goal, factors in links:
                 message = self._message(factors, ids, weights)
                 if goal in self.arrived:
@@ -315,16 +318,19 @@ class Search:
     # Links.
 
     def _message(self, factors: list[Factor], ids: Tensor, weights: Tensor) -> Tensor:
-        """max over candidates of weight + log-value, (batch, entities)."""
+        """That some candidate exists, by weight + log-value: log p (batch, entities)."""
+        exists = self.solver.exists
         out = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
         if ids.shape[1] < self.rows.size:
             best, first = weights.max(1, keepdim=True)
-            # In the place of the best they add nothing, and share its row.
-            ids = torch.where(weights < best + FAINT, ids.gather(1, first), ids)
+            faint = weights < best + FAINT
+            # They count for nothing, and share the row of the best.
+            ids = torch.where(faint, ids.gather(1, first), ids)
+            weights = weights.masked_fill(faint, -torch.inf)
         for part in self.parts(factors, ids):
-            best = part.best(weights[part.queries, part.candidates])
-            out[part.queries] = torch.maximum(out[part.queries], best)
-        return out
+            here = part.gather(weights[part.queries, part.candidates], exists)
+            out[part.queries] = exists.add(out[part.queries], here)
+        return exists.close(out)
 
     def parts(self, factors: list[Factor], ids: Tensor) -> Iterator[Part]:
         """Rows of a link from candidates ids (batch, k), a part that fits in memory at a time.

@@ -13,7 +13,7 @@ from knowledge_sheaves.query.limits import MEMORY, Limits
 from knowledge_sheaves.query.temperature import fitted_temperature
 
 SOLVERS = ("auto", "harmonic", "naive", "chaining")
-CALIBRATED = ("strength", "kappa", "k")
+CALIBRATED = ("strength", "kappa", "k", "softness")
 UNTEMPERED = (
     "No temperature was fitted for this model, so probabilities are those of temperature 1: "
     "trust their order only."
@@ -25,9 +25,10 @@ class Options:
     """How queries are solved.
 
     ``strength`` λ of the prior on unknowns, ``lift`` how lifted models are extended, ``kappa`` how
-    hard a negated branch bites, ``k`` how many candidates of an unknown chaining keeps, ``facts``
-    whether it remembers the known ones. What is None is as the model was calibrated: see `settle`.
-    ``memory_limit`` is in bytes beyond the model, ``time_limit`` in seconds for each call.
+    hard a negated branch bites, ``k`` how many candidates of an unknown chaining keeps,
+    ``softness`` how much all of them count beside the best, ``facts`` whether it remembers the
+    known ones. What is None is as the model was calibrated: see `settle`. ``memory_limit`` is in
+    bytes beyond the model, ``time_limit`` in seconds for each call.
     """
 
     solver: str = "auto"
@@ -35,6 +36,7 @@ class Options:
     strength: float | None = None
     kappa: float | None = None
     k: int | None = None
+    softness: float | None = None
     facts: str = "remembered"
     tau: float | None = None
     memory_limit: int = MEMORY
@@ -61,6 +63,7 @@ class Settled(Options):
     strength: float = 0.0
     kappa: float = 1.0
     k: int = 64
+    softness: float = 0.0
     tau: float = 1.0
     tempered: bool = True
 

@@ -21,6 +21,7 @@ from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Schema
+from knowledge_sheaves.query.exists import Exists
 from knowledge_sheaves.query.limits import Limits
 
 # As many numbers as stay in a core's cache between one pass over them and the next.
@@ -42,8 +43,8 @@ class Part:
     offsets: Tensor
     index: Tensor
 
-    def best(self, weights: Tensor) -> Tensor:
-        """max over candidates of weight + log p, for every query and entity."""
+    def gather(self, weights: Tensor, exists: Exists) -> Tensor:
+        """Sums over candidates of weight + log p, for every query and entity: not closed yet."""
         weights = weights + self.offsets[self.index]
         queries, candidates = self.index.shape
         size = self.logits.shape[1]
@@ -52,14 +53,14 @@ class Part:
         if together >= candidates:
             for group in slices(queries, together // candidates):
                 rows = self.logits[self.index[group]]
-                out[group] = rows.add_(weights[group].unsqueeze(-1)).amax(1)
+                out[group] = exists.sum(rows.add_(weights[group].unsqueeze(-1)))
             return out
         for query in range(queries):
             found = None
             for group in slices(candidates, together):
                 rows = self.logits[self.index[query, group]]
-                best = rows.add_(weights[query, group].unsqueeze(-1)).amax(0)
-                found = best if found is None else torch.maximum(found, best, out=found)
+                here = exists.sum(rows.add_(weights[query, group].unsqueeze(-1)).unsqueeze(0))[0]
+                found = here if found is None else exists.add(found, here)
             assert found is not None
             out[query] = found
         return out

@@ -128,6 +128,7 @@ def chaining_solver(model: SheafEmbedding, options: Settled, limits: Limits) -> 
         k=options.k,
         facts=options.facts,
         kappa=options.kappa,
+        softness=options.softness,
         tau=options.tau,
         memory_limit=limits.memory,
         time_limit=limits.seconds,

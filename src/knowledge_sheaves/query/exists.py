@@ -1,0 +1,68 @@
+"""That an unknown exists: how the probabilities of its candidates become one.
+
+With softness s, p = (1 − Π(1 − p_y^(1/s)))^s over the candidates y. At s = 1 this is the noisy or,
+by which a union is one of its patterns: an unknown is the union over all that it could be. As s
+goes to 0 only the best candidate counts, p = max p_y, which s = 0 stands for. In between, many
+likely candidates are better than one, and many unlikely ones do not add up to a likely one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.errors import InputError
+
+# −log(1 − q) is q, to nine digits, where log q is below this.
+SMALL = -20.0
+
+
+@dataclass(frozen=True)
+class Exists:
+    """Candidates are added up by `sum` and `add`, in parts if need be; `close` makes them log p.
+
+    >>> half = torch.tensor([[[0.5], [0.5]]]).log()
+    >>> [Exists(s)(half).exp().item() for s in (0.0, 1.0)]
+    [0.5, 0.75]
+    """
+
+    softness: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.softness <= 1:
+            raise InputError(
+                f"Softness is between 0 (the best candidate alone counts) and 1 (as a union), not "
+                f"{self.softness}."
+            )
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """Log p (batch, entities) of candidates (batch, candidates, entities)."""
+        return self.close(self.sum(values.clone()))
+
+    def sum(self, values: Tensor) -> Tensor:
+        """log Σ −log(1 − p^(1/s)) over the candidates (batch, candidates, entities), or log max.
+
+        ``values`` are changed.
+        """
+        if not self.softness:
+            return values.amax(1)
+        values.div_(self.softness)
+        near = values > SMALL
+        values[near] = torch.log(-torch.log1p(-values[near].exp()))
+        return values.logsumexp(1)
+
+    def add(self, one: Tensor, other: Tensor) -> Tensor:
+        """The sums of two parts of the candidates, as one."""
+        return torch.logaddexp(one, other) if self.softness else torch.maximum(one, other)
+
+    def close(self, total: Tensor) -> Tensor:
+        """Log p from the sum over all candidates."""
+        if not self.softness:
+            return total
+        p = torch.where(total < SMALL, total, torch.log(-torch.expm1(-total.exp())))
+        return self.softness * p
+
+
+BEST = Exists()
