@@ -228,8 +228,9 @@ def some_of(values: Sequence[float], softness: float) -> float:
     """That one of several holds, by the definition."""
     if not softness:
         return max(values)
-    misses = [1 - value ** (1 / softness) for value in values]
-    return float((1 - np.prod(misses)) ** softness)
+    with np.errstate(divide="ignore"):  # what is certain has no chance to miss
+        misses = np.log1p(-(np.array(values) ** (1 / softness)))
+    return float(-np.expm1(misses.sum())) ** softness
 
 
 @given(models(), st.booleans(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.integers(0, 99))

@@ -26,7 +26,7 @@ from knowledge_sheaves.query.chaining_plan import (
 )
 from knowledge_sheaves.query.exists import BEST, Exists
 from knowledge_sheaves.query.pattern import Pattern
-from knowledge_sheaves.query.rows import Part, Rows, slices
+from knowledge_sheaves.query.rows import Part, Rows, gather, slices
 
 # How many candidates each entity behind an unknown proposes.
 PROPOSALS = 4
@@ -319,18 +319,18 @@ class Search:
 
     def _message(self, factors: list[Factor], ids: Tensor, weights: Tensor) -> Tensor:
         """That some candidate exists, by weight + log-value: log p (batch, entities)."""
-        exists = self.solver.exists
         out = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
-        if ids.shape[1] < self.rows.size:
-            best, first = weights.max(1, keepdim=True)
-            faint = weights < best + FAINT
-            # They count for nothing, and share the row of the best.
-            ids = torch.where(faint, ids.gather(1, first), ids)
-            weights = weights.masked_fill(faint, -torch.inf)
-        for part in self.parts(factors, ids):
-            here = part.gather(weights[part.queries, part.candidates], exists)
-            out[part.queries] = exists.add(out[part.queries], here)
-        return exists.close(out)
+        least = weights.amax(1, keepdim=True) + FAINT
+        followed = weights >= (least if ids.shape[1] < self.rows.size else -torch.inf)
+        queries, places = followed.nonzero(as_tuple=True)
+        index, asking, sources = self._distinct(factors, queries, ids[queries, places])
+        for some in slices(len(asking), self._at_once(factors)):
+            logits, offsets = self._sum(factors, asking[some], sources[some])
+            mine = ((index >= some.start) & (index < some.stop)).nonzero().squeeze(1)
+            rows, asked = index[mine] - some.start, queries[mine]
+            weight = weights[asked, places[mine]] + offsets[rows]
+            gather(out, logits, asked, rows, weight, self.solver.exists)
+        return self.solver.exists.close(out)
 
     def parts(self, factors: list[Factor], ids: Tensor) -> Iterator[Part]:
         """Rows of a link from candidates ids (batch, k), a part that fits in memory at a time.
@@ -338,28 +338,32 @@ class Search:
         Queries that ask for the same entity and relations share a row.
         """
         queries, candidates = ids.shape
-        at_once = max(1, self.rows.at_once // len(factors))
+        at_once = self._at_once(factors)
         for some in slices(queries, at_once // candidates):
             for few in slices(candidates, at_once):
                 given = ids[some, few]
-                index, queries_of, sources = self._distinct(factors, self.batch[some], given)
-                yield Part(some, few, *self._sum(factors, queries_of, sources), index)
+                of = self.batch[some].unsqueeze(1).expand_as(given).flatten()
+                index, asking, sources = self._distinct(factors, of, given.flatten())
+                rows = self._sum(factors, asking, sources)
+                yield Part(some, few, *rows, index.reshape(given.shape))
+
+    def _at_once(self, factors: list[Factor]) -> int:
+        return max(1, self.rows.at_once // len(factors))
 
     def _distinct(
         self, factors: list[Factor], queries: Tensor, ids: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Which row each (query, candidate) needs, and the query and source of each row."""
-        of = queries.unsqueeze(1).expand_as(ids).flatten()
-        columns = [ids.flatten()]
-        columns += [self.relations[of, f.relation] for f in factors if isinstance(f, Arrow)]
+        """Which row each candidate of a query needs, and the query and source of each row."""
+        columns = [ids]
+        columns += [self.relations[queries, f.relation] for f in factors if isinstance(f, Arrow)]
         if any(isinstance(factor, Negation) for factor in factors):
-            columns.append(of)
+            columns.append(queries)
         keys, index = torch.stack(columns, 1).unique(dim=0, return_inverse=True)
-        if len(keys) == len(of):  # no row is shared, so their order may be that of the candidates
-            return torch.arange(len(of)).reshape(ids.shape), of, ids.reshape(-1, 1)
+        if len(keys) == len(ids):  # no row is shared, so their order may be that of the candidates
+            return torch.arange(len(ids)), queries, ids.unsqueeze(1)
         example = torch.empty(len(keys), dtype=torch.long)
-        example[index] = torch.arange(len(of))
-        return index.reshape(ids.shape), of[example], ids.reshape(-1, 1)[example]
+        example[index] = torch.arange(len(ids))
+        return index, queries[example], ids[example].unsqueeze(1)
 
     def _sum(
         self, factors: list[Factor], queries: Tensor, sources: Tensor

@@ -49,9 +49,13 @@ class Exists:
         if not self.softness:
             return values.amax(1)
         values.div_(self.softness)
-        near = values > SMALL
-        values[near] = torch.log(-torch.log1p(-values[near].exp()))
-        return values.logsumexp(1)
+        best = values.amax(1)
+        queries, near = (best > SMALL).nonzero(as_tuple=True)  # few, so the others go fast
+        exact = torch.log(-torch.log1p(-values[queries, :, near].exp())).logsumexp(1)
+        best.clamp_(min=torch.finfo(best.dtype).min)  # nothing less nothing would be no number
+        total = values.sub_(best.unsqueeze(1)).exp_().sum(1).log_().add_(best)
+        total[queries, near] = exact
+        return total
 
     def add(self, one: Tensor, other: Tensor) -> Tensor:
         """The sums of two parts of the candidates, as one."""

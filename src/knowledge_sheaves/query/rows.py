@@ -43,32 +43,26 @@ class Part:
     offsets: Tensor
     index: Tensor
 
-    def gather(self, weights: Tensor, exists: Exists) -> Tensor:
-        """Sums over candidates of weight + log p, for every query and entity: not closed yet."""
-        weights = weights + self.offsets[self.index]
-        queries, candidates = self.index.shape
-        size = self.logits.shape[1]
-        together = max(1, CACHED_NUMBERS // size)
-        out = self.logits.new_empty(queries, size)
-        if together >= candidates:
-            for group in slices(queries, together // candidates):
-                rows = self.logits[self.index[group]]
-                out[group] = exists.sum(rows.add_(weights[group].unsqueeze(-1)))
-            return out
-        for query in range(queries):
-            found = None
-            for group in slices(candidates, together):
-                rows = self.logits[self.index[query, group]]
-                here = exists.sum(rows.add_(weights[query, group].unsqueeze(-1)).unsqueeze(0))[0]
-                found = here if found is None else exists.add(found, here)
-            assert found is not None
-            out[query] = found
-        return out
-
     def at(self, entities: Tensor) -> Tensor:
         """log p of some entities (queries, n) of every query: (queries, candidates, n)."""
         rows = self.index.unsqueeze(-1)
         return self.logits[rows, entities.unsqueeze(1)] + self.offsets[rows]
+
+
+def gather(
+    out: Tensor, logits: Tensor, queries: Tensor, index: Tensor, weights: Tensor, exists: Exists
+) -> None:
+    """Add candidates to the sums of their queries, ``out`` (queries, entities).
+
+    A candidate has a query, the ``index`` of its row of ``logits``, and a weight to add to that.
+    """
+    order = queries.argsort(stable=True)
+    distinct, counts = queries[order].unique_consecutive(return_counts=True)
+    together = max(1, CACHED_NUMBERS // logits.shape[1])
+    for query, mine in zip(distinct.tolist(), order.split(counts.tolist()), strict=True):
+        for group in mine.split(together):
+            rows = logits[index[group]].add_(weights[group].unsqueeze(-1))
+            out[query] = exists.add(out[query], exists.sum(rows.unsqueeze(0))[0])
 
 
 class Rows:
