@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 # Settings that do not change what comes out of a run.
 INDIFFERENT = {"threads", "checkpoint_every", "logger"}
+
+
+def configs(settings: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
+    """Settings by name, as a model's and its training's; a null counts as a choice."""
+    return make_settings(None, {}, [f"{name}={json.dumps(v)}" for name, v in settings.items()])
 
 
 def trained(

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from _common import markdown, trained, write_text
+from _common import configs, markdown, trained, write_text
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 
@@ -25,8 +24,7 @@ SETTINGS = Path(__file__).with_suffix(".yaml")
 
 def measure(data: Dataset, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Train with some settings, unless an earlier call has, and say what came of it."""
-    given = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
-    model = trained(data, *make_settings(None, {}, given), folder)
+    model = trained(data, *configs(settings), folder)
     assert model.info is not None, "a trained model knows how it came about"
     return {
         "mrr": model.info.metrics["validation_mrr"],

@@ -9,13 +9,11 @@ stopped. Their direct sum is the model in OUT.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import yaml
-from _common import trained
+from _common import configs, trained
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.training import sum_models
 
@@ -32,9 +30,8 @@ def main() -> None:
     data = load(given.data)
     members = []
     for name, own in settings["members"].items():
-        options = [f"{k}={json.dumps(v)}" for k, v in (settings["base"] | own).items()]
         folder = given.out.with_name(f"{given.out.name}-members") / name
-        members.append(trained(data, *make_settings(None, {}, options), folder))
+        members.append(trained(data, *configs(settings["base"] | own), folder))
     whole = sum_models(members)
     whole.save(given.out)
     for name, model in zip([*settings["members"], "sum"], [*members, whole], strict=True):

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from _common import markdown, trained, write_text
+from _common import configs, markdown, trained, write_text
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.evaluation import evaluate, ranked_side
 from knowledge_sheaves.evaluation.benchmark import fingerprint
@@ -119,9 +118,7 @@ def with_widths(data: Dataset, full: int, step: int, per_number: float) -> Datas
 
 def run(case: Case, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Train a row and measure it, or read what an earlier call has found."""
-    wanted = {name: value for name, value in settings.items() if name not in OWN}
-    unset = [f"{name}=null" for name, value in wanted.items() if value is None]
-    model, training = make_settings(None, wanted, unset)
+    model, training = configs({k: v for k, v in settings.items() if k not in OWN})
     data = case.typed if settings["typed"] else case.plain
     if settings.get("per_number"):
         data = with_widths(data, model.dim, model.n_blocks, settings["per_number"])
