@@ -109,7 +109,7 @@ def test_some_can_be_chosen_and_the_others_stay(model: SheafEmbedding) -> None:
     options = Options("chaining", kappa=3.0, k=5, tau=0.5, softness=0.0)
     expected = np.mean([reciprocal_ranks(model, group, options).mean() for group in asked])
     assert first.mrr == pytest.approx(expected)
-    with pytest.raises(InputError, match="no 'mood' to choose, only tau, softness"):
+    with pytest.raises(InputError, match="no 'mood' to choose, only softness, tau"):
         calibrate(model, asked, only=["mood"])
 
 
@@ -146,7 +146,7 @@ def test_queries_of_a_folder_are_found_by_name(model: SheafEmbedding, tmp_path: 
     found = calibrate(model, groups)
     assert set(found.values) == {"tau", "query_tau"}
     assert len(found.notes) == 4
-    assert "no queries that kappa matters to" in found.notes[1]
+    assert "no queries that softness matters to" in found.notes[0]
 
 
 def test_without_validation_facts_queries_must_be_given(model: SheafEmbedding) -> None:
