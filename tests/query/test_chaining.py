@@ -29,7 +29,9 @@ TAU = 0.5
 class Exhaustive:
     """The definition, one assignment at a time; one table p[inverse][relation][h, t] per edge."""
 
-    def __init__(self, model: SheafEmbedding, remembered: bool, kappa: float) -> None:
+    def __init__(
+        self, model: SheafEmbedding, remembered: bool, kappa: float, tau: float = TAU
+    ) -> None:
         graph = model.graph
         self.size, self.kappa = graph.num_entities, kappa
         everyone = torch.arange(self.size)
@@ -41,7 +43,7 @@ class Exhaustive:
             facts[rows[:, 0], rows[:, 2]] = True
             sides = (model.score_tails(everyone, same), model.score_heads(same, everyone))
             for side, (energies, known) in enumerate(zip(sides, (facts, facts.T), strict=True)):
-                p = probabilities(energies, known.sum(1), TAU)
+                p = probabilities(energies, known.sum(1), tau)
                 self.tables[side].append(torch.where(known, 1.0, p) if remembered else p)
 
     def p(self, edge: Edge, distance: dict[str, int], values: dict[str, int]) -> float:
@@ -202,10 +204,10 @@ def test_without_a_cut_it_is_exhaustive_search(
 def test_reasons_multiply_to_the_probability(
     data: st.DataObject, model: SheafEmbedding, remembered: bool, kappa: float
 ) -> None:
-    size = model.graph.num_entities
+    size, focus = model.graph.num_entities, data.draw(st.sampled_from([1.0, 2.0]))
     query = Query(("?x",), (data.draw(patterns(size)),))
     facts = "remembered" if remembered else "ignored"
-    solver = Chaining(model, k=size, facts=facts, kappa=kappa, tau=TAU)
+    solver = Chaining(model, k=size, facts=facts, kappa=kappa, focus=focus, tau=TAU)
     values = solver.log_probabilities([query])[0]
     answer = int(values.argmax())
     if values[answer] == -torch.inf:
@@ -238,46 +240,46 @@ def some_of(values: Sequence[float], softness: float) -> float:
 def test_all_candidates_count_where_unknowns_are_soft(
     model: SheafEmbedding, remembered: bool, softness: float, seed: int
 ) -> None:
-    everyone, kappa = range(model.graph.num_entities), 1.5
+    everyone, kappa, focus = range(model.graph.num_entities), 1.5, 1 + seed % 3
     tables = Exhaustive(model, remembered, kappa).tables
+    cold = Exhaustive(model, remembered, kappa, TAU / focus).tables
     rng = np.random.default_rng(seed)
     a, b = rng.integers(len(everyone), size=2).tolist()
     r, s, t = rng.integers(2, size=3).tolist()
 
-    def p(relation: int, head: int, tail: int) -> float:
-        return float(tables[0][relation][head, tail])
+    def p(relation: int, head: int, unknown: bool = False) -> list[float]:
+        """Of every tail; edges that lead to unknowns are colder."""
+        return (cold if unknown else tables)[0][relation][head].tolist()
 
-    def via(before: Sequence[float], relation: int) -> list[float]:
+    def via(before: Sequence[float], relation: int, unknown: bool = False) -> list[float]:
         """That something before has a relation to each entity."""
-        return [
-            some_of([before[y] * p(relation, y, x) for y in everyone], softness) for x in everyone
-        ]
+        rows = np.array([p(relation, y, unknown) for y in everyone])
+        return [some_of(column, softness) for column in (np.array(before)[:, None] * rows).T]
 
-    def deny(value: float) -> float:
-        return 1 - min(1.0, kappa * value)
+    def both(one: Sequence[float], other: Sequence[float]) -> list[float]:
+        return [p * q for p, q in zip(one, other, strict=True)]
 
-    first, other = [p(r, a, y) for y in everyone], [p(t, b, y) for y in everyone]
+    def deny(values: Sequence[float]) -> list[float]:
+        return [1 - min(1.0, kappa * value) for value in values]
+
+    first, aside = p(r, a, unknown=True), Edge(b, t, "?x")
     second = via(first, s)
-    start, end, aside = Edge(a, r, "?u"), Edge("?u", s, "?x"), Edge(b, t, "?x")
+    start, middle, end = Edge(a, r, "?u"), Edge("?u", s, "?v"), Edge("?u", s, "?x")
     cases = {
         Pattern((start, end)): second,
-        Pattern((start, Edge("?u", s, "?v"), Edge("?v", t, "?x"))): via(second, t),
-        Pattern((start, end, aside)): [p * q for p, q in zip(second, other, strict=True)],
-        Pattern((start, Edge(b, t, "?u"), end)): via(
-            [p * q for p, q in zip(first, other, strict=True)], s
-        ),
-        Pattern((start, end), (Pattern((Edge(b, t, "?u"),)),)): via(
-            [p * deny(q) for p, q in zip(first, other, strict=True)], s
-        ),
-        Pattern((aside,), (Pattern((start, end)),)): [
-            q * deny(p) for p, q in zip(second, other, strict=True)
-        ],
+        Pattern((start, middle, Edge("?v", t, "?x"))): via(via(first, s, unknown=True), t),
+        Pattern((start, end, aside)): both(second, p(t, b)),
+        Pattern((start, Edge(b, t, "?u"), end)): via(both(first, p(t, b, unknown=True)), s),
+        # What is shared with a negated branch is its target.
+        Pattern((start, end), (Pattern((Edge(b, t, "?u"),)),)): via(both(first, deny(p(t, b))), s),
+        Pattern((aside,), (Pattern((start, end)),)): both(p(t, b), deny(second)),
     }
     facts = "remembered" if remembered else "ignored"
     found = chaining(
         model,
         [Query(("?x",), (pattern,)) for pattern in cases],
-        **{"k": len(everyone), "facts": facts, "kappa": kappa, "softness": softness, "tau": TAU},
+        **{"k": len(everyone), "facts": facts, "kappa": kappa},
+        **{"softness": softness, "focus": focus, "tau": TAU},
     )
     np.testing.assert_allclose(found, list(cases.values()), atol=1e-9)
 
@@ -433,6 +435,7 @@ def test_unlikely_answers_keep_their_order(umls: SheafEmbedding, softness: float
         ({"facts": "forgotten"}, "remembered or ignored"),
         ({"kappa": -1.0}, "kappa"),
         ({"softness": 2.0}, "Softness is between 0"),
+        ({"focus": 0.0}, "focus on unknowns"),
         ({"tau": 0.0}, "temperature"),
         ({"tau": None}, "no temperature"),
     ],

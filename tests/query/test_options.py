@@ -12,7 +12,15 @@ from knowledge_sheaves.query import sample_queries
 from knowledge_sheaves.query.explain import Explainer
 from knowledge_sheaves.query.solve import Options, scores, settle
 
-CALIBRATION = {"tau": 3.0, "query_tau": 0.2, "strength": 4.0, "k": 2, "kappa": 7.0, "softness": 0.5}
+CALIBRATION = {
+    "tau": 3.0,
+    "query_tau": 0.2,
+    "strength": 4.0,
+    "k": 2,
+    "kappa": 7.0,
+    "softness": 0.5,
+    "focus": 3.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +57,7 @@ def test_what_is_given_wins_over_the_calibration_and_that_over_the_defaults(
         ("harmonic", "2in", "kappa"),
         ("chaining", "2p", "k"),
         ("chaining", "2p", "softness"),
+        ("chaining", "2p", "focus"),
         ("chaining", "pin", "kappa"),
         ("chaining", "ip", "tau"),
     ],
@@ -61,8 +70,10 @@ def test_solvers_go_by_the_calibration(
     )
     queries = sample_queries(model.graph, larger, shape, 5).queries
     found, _ = scores(model, queries, Options(solver))
-    written = Options(solver, strength=4.0, kappa=7.0, k=2, softness=0.5, tau=0.2)
+    written = Options(solver, strength=4.0, kappa=7.0, k=2, softness=0.5, focus=3.0, tau=0.2)
     assert torch.equal(found, scores(model, queries, written)[0])
-    default = {"strength": 0.0, "kappa": 1.0, "k": 64, "softness": 0.0, "tau": 1.0}[matters]
+    default = {"strength": 0.0, "kappa": 1.0, "k": 64, "softness": 0.0, "focus": 1.0, "tau": 1.0}[
+        matters
+    ]
     other, _ = scores(model, queries, Options(solver, **{matters: default}))  # type: ignore[arg-type]
     assert not torch.equal(found, other)

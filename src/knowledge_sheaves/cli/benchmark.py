@@ -55,6 +55,10 @@ def benchmark(
         float | None,
         typer.Option(min=0, max=1, help="How much all candidates count beside the best."),
     ] = None,
+    focus: Annotated[
+        float | None,
+        typer.Option(help="How many times colder chaining's edges to unknowns are."),
+    ] = None,
     strength: Annotated[
         float | None, typer.Option(min=0, help="The weight λ of harmonic's prior on unknowns.")
     ] = None,
@@ -115,6 +119,7 @@ def benchmark(
         k=k,
         kappa=kappa,
         softness=softness,
+        focus=focus,
         strength=strength,
         tau=tau,
         lift=lift,

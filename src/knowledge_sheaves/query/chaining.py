@@ -1,7 +1,8 @@
 """The solver `chaining`: every unknown of a query is a real entity.
 
 p_e(t | h) = min(1 − ε, n · softmax_t(−V_e(h, t)/τ)) for an edge that points towards the target,
-with n the number of tails that training knows (at least 1); a remembered fact has p = 1. The
+with n the number of tails that training knows (at least 1); a remembered fact has p = 1. Edges
+that lead to unknowns may be colder than those that lead to the target, by a factor ``focus``. The
 probability of an assignment is the product over its edges; an unknown counts as its best candidate,
 or, with ``softness``, as all of them together (see `exists`; only where the query has no cycles,
 and one target); a union is 1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its own.
@@ -63,6 +64,7 @@ class Chaining:
         facts: str = "remembered",
         kappa: float = 1.0,
         softness: float = 0.0,
+        focus: float = 1.0,
         tau: float | None = None,
         epsilon: float = EPSILON,
         memory_limit: int = MEMORY,
@@ -75,7 +77,9 @@ class Chaining:
         if not kappa >= 0:
             raise InputError(f"The weight kappa of a negated branch is at least 0, not {kappa}.")
         self.model, self.k, self.kappa, self.epsilon = model, k, kappa, epsilon
-        self.exists = Exists(softness)
+        if not focus > 0:
+            raise InputError(f"The focus on unknowns is a positive number, not {focus}.")
+        self.exists, self.focus = Exists(softness), focus
         self.facts, self.tau = facts, _temperature(model) if tau is None else tau
         self.memory_limit, self.time_limit = memory_limit, time_limit
 
@@ -89,7 +93,7 @@ class Chaining:
             limits=limits,
             epsilon=self.epsilon,
         )
-        return Solver(rows, self.k, self.kappa, self.exists)
+        return Solver(rows, self.k, self.kappa, self.exists, self.focus)
 
     @torch.no_grad()
     def log_probabilities(self, queries: Sequence[Query]) -> Tensor:

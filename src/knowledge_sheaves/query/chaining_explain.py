@@ -118,7 +118,8 @@ def _reason(search: Search, edge: Edge, place: int, names: dict[str, int]) -> Re
     head, tail = (names[t] if isinstance(t, str) else t for t in edge.terms)
     source, goal = (tail, head) if arrow.inverse else (head, tail)
     rows, relation = search.rows, torch.tensor([edge.relation])
-    log_p = rows.log_p(torch.tensor([source]), relation, arrow.inverse)[0, goal]
+    start, focus = torch.tensor([source]), search.focus(arrow)
+    log_p = rows.log_p(start, relation, arrow.inverse, focus)[0, goal]
     known = bool(rows.facts.contains([[head, edge.relation, tail]])[0])
     energy = rows.energy(source, edge.relation, goal, arrow.inverse)
     return Reason(edge, head, tail, float(log_p.exp()), energy, known, arrow.inverse)

@@ -38,13 +38,17 @@ FAINT = math.log(1e-3)
 
 @dataclass(frozen=True)
 class Solver:
-    """What all searches share: rows, the cut k, how hard a negated branch bites, and what makes
-    an unknown exist."""
+    """What all searches share.
+
+    Rows, the cut k, how hard a negated branch bites, what makes an unknown exist, and how many
+    times colder edges that lead to unknowns are than those that lead to the target.
+    """
 
     rows: Rows
     k: int
     kappa: float
     exists: Exists = BEST
+    focus: float = 1.0
 
     def solve(
         self,
@@ -139,9 +143,8 @@ class Search:
     def values(self, factor: Factor, queries: Tensor, given: Tensor) -> Tensor:
         """log-values (n, entities) of a factor at its goal; ``given`` (n, …) are its sources."""
         if isinstance(factor, Arrow):
-            return self.rows.log_p(
-                given[:, 0], self.relations[queries, factor.relation], factor.inverse
-            )
+            relations = self.relations[queries, factor.relation]
+            return self.rows.log_p(given[:, 0], relations, factor.inverse, self.focus(factor))
         if isinstance(factor, Negation):
             entities = torch.cat([self.entities[queries], given], 1)
             inner = self.solver.solve(
@@ -152,6 +155,11 @@ class Search:
         if isinstance(factor, Apart):
             return values.scatter_(1, given, -torch.inf)
         return values.fill_(-torch.inf).scatter_(1, given, 0.0)
+
+    def focus(self, arrow: Arrow) -> float:
+        """How much colder an edge is than those that lead to the target."""
+        unknown = isinstance(arrow.goal, str) and arrow.goal != self.plan.target
+        return self.solver.focus if unknown else 1.0
 
     def _known(self, factor: Arrow | Apart | Equal) -> Tensor:
         """The values of a factor whose source is a known entity, over all of its goal."""
@@ -372,7 +380,7 @@ class Search:
         first = factors[0]
         if len(factors) == 1 and isinstance(first, Arrow):
             relations = self.relations[queries, first.relation]
-            return self.rows.score(sources[:, 0], relations, first.inverse)
+            return self.rows.score(sources[:, 0], relations, first.inverse, self.focus(first))
         total = self.values(first, queries, sources)
         for factor in factors[1:]:
             total += self.values(factor, queries, sources)

@@ -13,7 +13,7 @@ from knowledge_sheaves.query.limits import MEMORY, Limits
 from knowledge_sheaves.query.temperature import fitted_temperature
 
 SOLVERS = ("auto", "harmonic", "naive", "chaining")
-CALIBRATED = ("strength", "kappa", "k", "softness")
+CALIBRATED = ("strength", "kappa", "k", "softness", "focus")
 UNTEMPERED = (
     "No temperature was fitted for this model, so probabilities are those of temperature 1: "
     "trust their order only."
@@ -26,9 +26,10 @@ class Options:
 
     ``strength`` λ of the prior on unknowns, ``lift`` how lifted models are extended, ``kappa`` how
     hard a negated branch bites, ``k`` how many candidates of an unknown chaining keeps,
-    ``softness`` how much all of them count beside the best, ``facts`` whether it remembers the
-    known ones. What is None is as the model was calibrated: see `settle`. ``memory_limit`` is in
-    bytes beyond the model, ``time_limit`` in seconds for each call.
+    ``softness`` how much all of them count beside the best, ``focus`` how many times colder edges
+    are that lead to unknowns, ``facts`` whether it remembers the known ones. What is None is as the
+    model was calibrated: see `settle`. ``memory_limit`` is in bytes beyond the model,
+    ``time_limit`` in seconds for each call.
     """
 
     solver: str = "auto"
@@ -37,6 +38,7 @@ class Options:
     kappa: float | None = None
     k: int | None = None
     softness: float | None = None
+    focus: float | None = None
     facts: str = "remembered"
     tau: float | None = None
     memory_limit: int = MEMORY
@@ -64,6 +66,7 @@ class Settled(Options):
     kappa: float = 1.0
     k: int = 64
     softness: float = 0.0
+    focus: float = 1.0
     tau: float = 1.0
     tempered: bool = True
 

@@ -92,13 +92,16 @@ class Rows:
         bytes_a_row = 3 * self.size * self.dtype.itemsize
         return min(MOST_ROWS, self.limits.fit(2 * bytes_a_row))
 
-    def score(self, entities: Tensor, relations: Tensor, inverse: bool) -> tuple[Tensor, Tensor]:
+    def score(
+        self, entities: Tensor, relations: Tensor, inverse: bool, focus: float = 1.0
+    ) -> tuple[Tensor, Tensor]:
         """Logits (rows, entities) and offsets (rows): log p is their sum.
 
-        ``relations`` are places among the relation names; ``inverse`` asks for heads.
+        ``relations`` are places among the relation names; ``inverse`` asks for heads; the
+        temperature is divided by ``focus``.
         """
         self.limits.check_time()
-        logits = self._logits(entities, relations, inverse)
+        logits = self._logits(entities, relations, inverse, self.tau / focus)
         counts, answers = self._known(entities, relations, inverse)
         offsets = torch.empty(len(logits), dtype=logits.dtype)
         for group in slices(len(logits), CACHED_NUMBERS // self.size):
@@ -116,9 +119,11 @@ class Rows:
             logits[rows, ids] = -offsets[rows]
         return logits, offsets
 
-    def log_p(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
+    def log_p(
+        self, entities: Tensor, relations: Tensor, inverse: bool, focus: float = 1.0
+    ) -> Tensor:
         """log p_e(· | h) of all entities, one row per pair."""
-        logits, offsets = self.score(entities, relations, inverse)
+        logits, offsets = self.score(entities, relations, inverse, focus)
         return logits.add_(offsets.unsqueeze(1))
 
     def energy(self, source: int, relation: int, goal: int, inverse: bool) -> float:
@@ -150,7 +155,7 @@ class Rows:
         rows, places = np.nonzero(relations.numpy()[:, None] == edges)
         return torch.from_numpy(rows), torch.from_numpy(heads[places].astype(np.int64))
 
-    def _logits(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
+    def _logits(self, entities: Tensor, relations: Tensor, inverse: bool, tau: float) -> Tensor:
         model = self.model
         edges = self._edges[int(inverse), relations, self._types[entities]]
         fits = edges >= 0
@@ -160,8 +165,8 @@ class Rows:
             if len(model.graph.schema.types) == 1:
                 query = make_query(model, end, asked, entities)
                 pool = model.pool(0, end)
-                return compare(model, query, pool, scale=-1 / self.tau, relative=True)
-            logits = score_entities(model, end, asked, entities).div_(-self.tau)
+                return compare(model, query, pool, scale=-1 / tau, relative=True)
+            logits = score_entities(model, end, asked, entities).div_(-tau)
         logits[~fits] = -torch.inf
         return logits
 

@@ -129,6 +129,7 @@ def chaining_solver(model: SheafEmbedding, options: Settled, limits: Limits) -> 
         facts=options.facts,
         kappa=options.kappa,
         softness=options.softness,
+        focus=options.focus,
         tau=options.tau,
         memory_limit=limits.memory,
         time_limit=limits.seconds,
