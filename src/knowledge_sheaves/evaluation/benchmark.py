@@ -44,8 +44,6 @@ from knowledge_sheaves.query.solve import Options, Settled, scores, settle
 from knowledge_sheaves.query.symbolic import SymbolicAnswers
 
 FORMAT = 1
-# Options that say how much a run may use, and not what comes out of it.
-LIMITS = ("memory_limit", "time_limit")
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def benchmark(
         entities=source.data.train.num_entities,
         relations=len(schema.relation_names),
         split=split,
-        options=_choices(run.options),
+        options=run.options.choices,
         protocol=asdict(protocol),
         parameters=model.num_parameters,
         types=results,
@@ -195,16 +193,12 @@ class _Run:
     def key(self, weights: str) -> str:
         """A hash of all that the ranks depend on."""
         digest = hashlib.sha256(f"{__version__} {weights}".encode())
-        digest.update(json.dumps(_choices(self.options), sort_keys=True).encode())
+        digest.update(json.dumps(self.options.choices, sort_keys=True).encode())
         digest.update(repr(self.given.queries).encode())
         for answers in (self.ranked, self.filtered):
             digest.update(answers.offsets.astype("<i8").tobytes())
             digest.update(answers.ids.astype("<i8").tobytes())
         return digest.hexdigest()
-
-
-def _choices(options: Settled) -> dict[str, Any]:
-    return {name: value for name, value in asdict(options).items() if name not in LIMITS}
 
 
 def fingerprint(model: SheafEmbedding) -> str:

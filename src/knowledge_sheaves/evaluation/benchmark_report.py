@@ -79,7 +79,7 @@ class BenchmarkReport:
         """What the row is called."""
         if self.solver == "chaining":
             return f"chaining, facts {self.options['facts']}"
-        strength = self.options["strength"]
+        strength = self.options.get("strength")
         return f"{self.solver}, λ = {strength:g}" if strength else self.solver
 
     @property

@@ -13,6 +13,12 @@ from knowledge_sheaves.query.limits import MEMORY, Limits
 from knowledge_sheaves.query.temperature import fitted_temperature
 
 SOLVERS = ("auto", "harmonic", "naive", "chaining")
+# What each solver goes by.
+USED = {
+    "naive": (),
+    "harmonic": ("lift", "strength", "kappa", "tau"),
+    "chaining": ("facts", "k", "softness", "focus", "kappa", "tau"),
+}
 CALIBRATED = ("strength", "kappa", "k", "softness", "focus")
 UNTEMPERED = (
     "No temperature was fitted for this model, so probabilities are those of temperature 1: "
@@ -69,6 +75,11 @@ class Settled(Options):
     focus: float = 1.0
     tau: float = 1.0
     tempered: bool = True
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What the answers depend on, by name: nothing that the solver does not go by."""
+        return {name: getattr(self, name) for name in ("solver", *USED[self.solver])}
 
     @property
     def notes(self) -> tuple[str, ...]:
