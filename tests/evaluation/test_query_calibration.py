@@ -109,7 +109,7 @@ def test_some_can_be_chosen_and_the_others_stay(model: SheafEmbedding) -> None:
     options = Options("chaining", kappa=3.0, k=5, tau=0.5, softness=0.0)
     expected = np.mean([reciprocal_ranks(model, group, options).mean() for group in asked])
     assert first.mrr == pytest.approx(expected)
-    with pytest.raises(InputError, match="no 'mood' to choose, only softness, tau"):
+    with pytest.raises(InputError, match="no 'mood' to choose, only tau, softness"):
         calibrate(model, asked, only=["mood"])
 
 

@@ -1,7 +1,7 @@
 """What the solvers leave open, chosen by how well validation queries are answered.
 
 One thing after another, each on the queries that it matters to and with what was chosen before it:
-how much all candidates of an unknown count beside the best (softness), the temperature τ, how many
+the temperature τ, how much all candidates of an unknown count beside the best (softness), how many
 times colder edges to unknowns are (focus), how hard a negation bites (κ), how many candidates
 chaining keeps (k), and the strength of the prior on unknowns (λ). A value is as good as its MRR by
 the benchmark's protocol, the mean over the types of queries.
@@ -69,9 +69,9 @@ class Parameter:
 
 
 PARAMETERS = {
-    "softness": Parameter("chaining", (0.0, 0.25, 0.5, 1.0), _is_positive_with_unknowns),
     # Times the temperature of facts.
     "tau": Parameter("chaining", (1.0, 0.125, 0.25, 0.5, 0.7, 1.4, 2.0, 4.0), _is_composed),
+    "softness": Parameter("chaining", (0.0, 0.25, 0.5, 1.0), _is_positive_with_unknowns),
     "focus": Parameter("chaining", (1.0, 1.4, 2.0), _is_positive_with_unknowns),
     "kappa": Parameter("chaining", (1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0), _is_negated),
     "k": Parameter("chaining", (16, 32, 64, 128, 256), _has_unknowns, SLACK),
@@ -169,7 +169,7 @@ def calibrate(
     only: Collection[str] = tuple(PARAMETERS),
     report: Report | None = None,
 ) -> QueryCalibration:
-    """Choose softness, τ, focus, κ, k and λ; the model is left as it is.
+    """Choose τ, softness, focus, κ, k and λ; the model is left as it is.
 
     ``tau`` says what the temperature of queries is fitted on: these queries, or single facts of the
     validation data. ``facts`` whether chaining remembers those of training. With ``only`` some are
