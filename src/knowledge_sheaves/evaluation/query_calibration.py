@@ -29,6 +29,7 @@ from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.query.answers import by_shape
 from knowledge_sheaves.query.betae import smaller_and_larger
+from knowledge_sheaves.query.options import CALIBRATED, Settled
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.rows import slices
 from knowledge_sheaves.query.sampler import sample_queries
@@ -82,7 +83,6 @@ PARAMETERS = {
     ),
 }
 """In the order in which they are chosen."""
-DEFAULTS = {"kappa": 1.0, "k": 64, "softness": 0.0, "focus": 1.0, "strength": 0.0}
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def calibrate(
         notes.append("Unknowns on a torus have no prior: strength is left open.")
     # What is not chosen yet is as by default, whatever the model was calibrated to before.
     options = Options(facts=facts, tau=kept.get(QUERY_TAU, of_facts))
-    for name, default in DEFAULTS.items():
-        options = _with(options, name, kept.get(name, default))
+    for name in CALIBRATED:
+        options = _with(options, name, kept.get(name, getattr(Settled, name)))
     search = _Search(model, queries, options, wanted, report)
     for name in wanted:
         search.choose(name, of_facts if name == "tau" else 1)

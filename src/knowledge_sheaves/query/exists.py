@@ -26,6 +26,8 @@ class Exists:
     >>> half = torch.tensor([[[0.5], [0.5]]]).log()
     >>> [Exists(s)(half).exp().item() for s in (0.0, 1.0)]
     [0.5, 0.75]
+    >>> bool(Exists(0.5)(half[:, :1].expand(1, 1000, 1)) < 0)  # not even a thousand make it certain
+    True
     """
 
     softness: float = 0.0
@@ -66,7 +68,9 @@ class Exists:
         if not self.softness:
             return total
         p = torch.where(total < SMALL, total, torch.log(-torch.expm1(-total.exp())))
-        return self.softness * p
+        # Many that are likely come near to certainty; only what is certain reaches it.
+        likely = p.clamp(max=-torch.finfo(p.dtype).eps)
+        return self.softness * torch.where(total == torch.inf, p, likely)
 
 
 BEST = Exists()
