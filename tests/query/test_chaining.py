@@ -3,186 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
+from chaining_cases import CHOICES, TAU, Exhaustive, answers_by_search, chaining, models, patterns
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
-from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Edge, Pattern, Query
 from knowledge_sheaves.query.chaining import Chaining
-from knowledge_sheaves.query.pattern import Term
 from knowledge_sheaves.training import TrainingConfig, train
-
-TAU = 0.5
-
-
-class Exhaustive:
-    """The definition, one assignment at a time; one table p[inverse][relation][h, t] per edge."""
-
-    def __init__(
-        self, model: SheafEmbedding, remembered: bool, kappa: float, tau: float = TAU
-    ) -> None:
-        graph = model.graph
-        self.size, self.kappa = graph.num_entities, kappa
-        everyone = torch.arange(self.size)
-        self.tables: list[list[Tensor]] = [[], []]
-        for relation in range(len(graph.schema.relations)):
-            same = torch.full((self.size,), relation)
-            facts = torch.zeros(self.size, self.size, dtype=torch.bool)
-            rows = graph.triples[graph.triples[:, 1] == relation]
-            facts[rows[:, 0], rows[:, 2]] = True
-            sides = (model.score_tails(everyone, same), model.score_heads(same, everyone))
-            for side, (energies, known) in enumerate(zip(sides, (facts, facts.T), strict=True)):
-                p = probabilities(energies, known.sum(1), tau)
-                self.tables[side].append(torch.where(known, 1.0, p) if remembered else p)
-
-    def p(self, edge: Edge, distance: dict[str, int], values: dict[str, int]) -> float:
-        head, tail = (values[t] if isinstance(t, str) else t for t in edge.terms)
-        far = [distance.get(t, 99) if isinstance(t, str) else 99 for t in edge.terms]
-        if far[0] >= far[1]:
-            return float(self.tables[0][edge.relation][head, tail])
-        return float(self.tables[1][edge.relation][tail, head])
-
-    def best(
-        self,
-        pattern: Pattern,
-        target: str,
-        values: dict[str, int],
-        seen: Iterable[str] | None = None,
-    ) -> float:
-        """The largest probability over the variables that have no value yet.
-
-        Edges see those of ``seen`` as known entities: all with a value, unless told otherwise.
-        """
-        distance = _distances(pattern, target, values if seen is None else seen)
-        free = [v for v in pattern.variables if v not in values]
-        best = 0.0
-        for chosen in itertools.product(range(self.size), repeat=len(free)):
-            here = values | dict(zip(free, chosen, strict=True))
-            best = max(best, self._one(pattern, distance, here))
-        return best
-
-    def _one(self, pattern: Pattern, distance: dict[str, int], values: dict[str, int]) -> float:
-        for a, b in pattern.different:
-            if values.get(a, a) == values.get(b, b):  # type: ignore[arg-type]
-                return 0.0
-        if any(values[variable] != entity for variable, entity in pattern.bindings):
-            return 0.0
-        p = float(np.prod([self.p(edge, distance, values) for edge in pattern.edges]))
-        for inner in pattern.without:
-            shared = [v for v in inner.variables if v in pattern.variables]
-            shared.sort(key=pattern.variables.index)
-            nearest = min(shared, key=distance.__getitem__, default="?none")
-            p *= 1 - min(1.0, self.kappa * self.best(inner, nearest, values))
-        return p
-
-
-def chaining(model: SheafEmbedding, queries: Sequence[Query], **options: Any) -> torch.Tensor:
-    """The probability of every entity as the target, (queries, entities)."""
-    return Chaining(model, **options).log_probabilities(queries).exp()
-
-
-def _distances(pattern: Pattern, target: str, values: Iterable[str]) -> dict[str, int]:
-    """Steps from the target through variables; those that are given count as known entities."""
-    given = set(values) - {target}
-    distance = {target: 0}
-    starts = [target, *(v for v in pattern.variables if v not in given)]
-    for start in starts:
-        distance.setdefault(start, 10)
-        front = [start]
-        while front:
-            here = front.pop(0)
-            for edge in pattern.edges:
-                for other in edge.terms if here in edge.terms else ():
-                    if isinstance(other, str) and other not in given and other not in distance:
-                        distance[other] = distance[here] + 1
-                        front.append(other)
-    return distance
-
-
-def answers_by_search(
-    model: SheafEmbedding, query: Query, remembered: bool, kappa: float
-) -> list[float]:
-    search = Exhaustive(model, remembered, kappa)
-    target = query.targets[0]
-    return [
-        1 - float(np.prod([1 - search.best(p, target, {target: x}) for p in query.patterns]))
-        for x in range(search.size)
-    ]
-
-
-@st.composite
-def patterns(draw: st.DrawFn, size: int) -> Pattern:
-    """Connected variables, the target first, with extra edges, loops, negation and conditions."""
-    count = draw(st.integers(1, 3))
-    names = ["?x", "?u", "?v"][:count]
-    entity = st.integers(0, size - 1)
-    relation = st.integers(0, 1)
-
-    def edge(a: Term, b: Term) -> Edge:
-        return Edge(*((a, draw(relation), b) if draw(st.booleans()) else (b, draw(relation), a)))
-
-    edges = [edge(names[i], names[draw(st.integers(0, i - 1))]) for i in range(1, count)]
-    anything = st.one_of(st.sampled_from(names), entity)
-    for _ in range(draw(st.integers(0 if edges else 1, 3))):
-        edges.append(edge(draw(st.sampled_from(names)), draw(anything)))
-    without: list[Pattern] = []
-    for _ in range(draw(st.integers(0, 2))):
-        kind = draw(st.sampled_from(["edge", "path", "pair", "entities", "all", "nested"]))
-        shared = draw(st.sampled_from(names))
-        if kind == "edge":
-            without.append(Pattern((edge(shared, draw(entity)),)))
-        elif kind == "path":
-            without.append(Pattern((edge(shared, "?w"), edge("?w", draw(anything)))))
-        elif kind == "pair":
-            without.append(Pattern((edge(shared, draw(st.sampled_from(names))),)))
-        elif kind == "all":
-            ring = zip(names, names[1:] + names[:1], strict=True)
-            without.append(Pattern(tuple(edge(a, b) for a, b in ring)))
-        elif kind == "nested":
-            nested = Pattern((edge("?w", draw(st.sampled_from([shared, 0]))),))
-            without.append(Pattern((edge(shared, "?w"),), (nested,)))
-        else:
-            without.append(Pattern((edge(draw(entity), draw(entity)),)))
-    pair = st.tuples(st.sampled_from(names), anything).filter(lambda p: p[0] != p[1])
-    different = draw(st.lists(pair, max_size=1))
-    bindings = draw(st.lists(st.tuples(st.sampled_from(names), entity), max_size=1))
-    edges = draw(st.permutations(edges))
-    if not any("?x" in e.terms for e in edges):
-        edges.append(edge("?x", draw(entity)))
-    bound = tuple(bindings) if draw(st.integers(0, 4)) == 0 else ()
-    return Pattern(tuple(edges), tuple(without), tuple(different), bound)
-
-
-@st.composite
-def models(draw: st.DrawFn) -> SheafEmbedding:
-    """A model with random weights of a small random graph, in float64."""
-    size = draw(st.integers(2, 4))
-    entity = st.integers(0, size - 1)
-    rows = draw(st.lists(st.tuples(entity, st.integers(0, 1), entity), max_size=6))
-    columns = np.array(rows, int).reshape(-1, 3).T
-    graph = KnowledgeGraph.from_arrays(*columns, schema=Schema.single("rs"), num_entities=size)
-    config = model_config(draw(st.sampled_from(["complex", "rotate", "transe"])), dim=4)
-    model = SheafEmbedding(config, graph).double()
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.5)
-    model.refresh()
-    return model
-
-
-CHOICES = (models(), st.booleans(), st.sampled_from([0.5, 1.0, 3.0]))
 
 
 @given(st.data(), *CHOICES)
@@ -224,79 +60,6 @@ def test_reasons_multiply_to_the_probability(
     for variable, witnesses in found.witnesses.items():
         assert found.assignment[variable] in [w.entity for w in witnesses]
         assert witnesses[0].log_probability == pytest.approx(found.log_probability, abs=1e-9)
-
-
-def some_of(values: Sequence[float], softness: float) -> float:
-    """That one of several holds, by the definition."""
-    if not softness:
-        return max(values)
-    with np.errstate(divide="ignore"):  # what is certain has no chance to miss
-        misses = np.log1p(-(np.array(values) ** (1 / softness)))
-    return float(-np.expm1(misses.sum())) ** softness
-
-
-@given(models(), st.booleans(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.integers(0, 99))
-@settings(max_examples=60)
-def test_all_candidates_count_where_unknowns_are_soft(
-    model: SheafEmbedding, remembered: bool, softness: float, seed: int
-) -> None:
-    everyone, kappa, focus = range(model.graph.num_entities), 1.5, 1 + seed % 3
-    tables = Exhaustive(model, remembered, kappa).tables
-    cold = Exhaustive(model, remembered, kappa, TAU / focus).tables
-    rng = np.random.default_rng(seed)
-    a, b = rng.integers(len(everyone), size=2).tolist()
-    r, s, t = rng.integers(2, size=3).tolist()
-
-    def p(relation: int, head: int, unknown: bool = False) -> list[float]:
-        """Of every tail; edges that lead to unknowns are colder."""
-        return (cold if unknown else tables)[0][relation][head].tolist()
-
-    def via(before: Sequence[float], relation: int, unknown: bool = False) -> list[float]:
-        """That something before has a relation to each entity."""
-        rows = np.array([p(relation, y, unknown) for y in everyone])
-        return [some_of(column, softness) for column in (np.array(before)[:, None] * rows).T]
-
-    def both(one: Sequence[float], other: Sequence[float]) -> list[float]:
-        return [p * q for p, q in zip(one, other, strict=True)]
-
-    def deny(values: Sequence[float]) -> list[float]:
-        return [1 - min(1.0, kappa * value) for value in values]
-
-    first, aside = p(r, a, unknown=True), Edge(b, t, "?x")
-    second = via(first, s)
-    start, middle, end = Edge(a, r, "?u"), Edge("?u", s, "?v"), Edge("?u", s, "?x")
-    cases = {
-        Pattern((start, end)): second,
-        Pattern((start, middle, Edge("?v", t, "?x"))): via(via(first, s, unknown=True), t),
-        Pattern((start, end, aside)): both(second, p(t, b)),
-        Pattern((start, Edge(b, t, "?u"), end)): via(both(first, p(t, b, unknown=True)), s),
-        # What is shared with a negated branch is its target.
-        Pattern((start, end), (Pattern((Edge(b, t, "?u"),)),)): via(both(first, deny(p(t, b))), s),
-        Pattern((aside,), (Pattern((start, end)),)): both(p(t, b), deny(second)),
-    }
-    facts = "remembered" if remembered else "ignored"
-    found = chaining(
-        model,
-        [Query(("?x",), (pattern,)) for pattern in cases],
-        **{"k": len(everyone), "facts": facts, "kappa": kappa},
-        **{"softness": softness, "focus": focus, "tau": TAU},
-    )
-    np.testing.assert_allclose(found, list(cases.values()), atol=1e-9)
-
-
-@given(models(), st.booleans(), st.integers(0, 99))
-@settings(max_examples=30)
-def test_a_soft_unknown_is_the_union_over_all_it_could_be(
-    model: SheafEmbedding, remembered: bool, seed: int
-) -> None:
-    size = model.graph.num_entities
-    a, r, s = np.random.default_rng(seed).integers((size, 2, 2)).tolist()
-    path = (Edge(a, r, "?u"), Edge("?u", s, "?x"))
-    each = tuple(Pattern(path, bindings=(("?u", entity),)) for entity in range(size))
-    one, union = Query(("?x",), (Pattern(path),)), Query(("?x",), each)
-    facts = "remembered" if remembered else "ignored"
-    found = chaining(model, [one, union], k=size, facts=facts, softness=1.0, tau=TAU)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
 
 
 @given(st.data(), models())
