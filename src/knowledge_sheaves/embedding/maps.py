@@ -18,11 +18,9 @@ from knowledge_sheaves.sheaf import BlockMap
 
 End = Literal["head", "tail"]
 LARGEST_GATHERED = 64
-"""Blocks with more entries are built once for each relation, not for each triple."""
-FEW = 32
-"""With more triples to a relation, on average, its blocks are applied to all of them at once."""
-MOST_COPIED = 1 << 24
-"""So many numbers may be copied to give every triple the blocks of its relation."""
+"""Blocks with more entries, for each section, are not copied for every triple."""
+MOST_TOGETHER = 64
+"""So many vectors at most share one copy of a relation's blocks."""
 
 
 class MapSpec:
@@ -125,21 +123,12 @@ class RelationMaps(nn.Module):
             keep, want = (cols, rows) if not adjoint else (rows, cols)
             x = x[..., :keep, :]
             return nn.functional.pad(x, (0, 0, 0, want - keep)) if want > keep else x[..., :want, :]
-        if self.rows * self.cols[end] <= LARGEST_GATHERED:
+        if self.rows * self.cols[end] <= LARGEST_GATHERED * x.shape[-1]:
             blocks = self.blocks(end, edges)
             return (blocks.mT if adjoint else blocks) @ x
         used, place, counts = edges.unique(return_inverse=True, return_counts=True)
         blocks = self.blocks(end, used)
-        blocks = blocks.mT if adjoint else blocks
-        copied = len(edges) * blocks.shape[1:].numel()
-        if len(edges) <= FEW * len(used) and copied <= MOST_COPIED:
-            return blocks.index_select(0, place) @ x
-        order = place.argsort()
-        parts = [
-            torch.einsum("nij,enjk->enik", block, part)
-            for block, part in zip(blocks, x[order].split(counts.tolist()), strict=True)
-        ]
-        return torch.cat(parts)[order.argsort()] if parts else x.new_zeros(0, *x.shape[1:])
+        return _apply_together(blocks.mT if adjoint else blocks, place, counts, x)
 
     def sizes(self, end: End, edges: Tensor) -> list[Tensor]:
         """Squared length of every block's parameters, where that says how much a map stretches."""
@@ -155,3 +144,25 @@ class RelationMaps(nn.Module):
         """The map at one end of one edge, in its own size."""
         group, row = self.index[0 if end == "head" else 1][:, edge].tolist()
         return BlockMap(self._build(group, torch.tensor([row]))[0])
+
+
+def _apply_together(blocks: Tensor, place: Tensor, counts: Tensor, x: Tensor) -> Tensor:
+    """Blocks (relations, n, rows, cols) times x (triples, n, cols, k), by each triple's place.
+
+    The triples of a relation are laid side by side in chunks of equal size, the last of them filled
+    up with zeros: one batched product, of blocks that are copied for chunks and not for triples,
+    with matrices and not with single vectors.
+    """
+    most = min(len(place) // max(1, len(counts)), MOST_TOGETHER // x.shape[-1])
+    size = 1 << max(0, most.bit_length() - 1)  # fewer slots stay empty than are filled
+    chunks = (counts + size - 1) // size
+    first = (chunks.cumsum(0) - chunks) * size  # slots before those of each relation
+    before = counts.cumsum(0) - counts  # triples before those of each relation
+    slots = torch.arange(len(place), device=place.device)
+    slots = (first - before).repeat_interleave(counts) + slots
+    slot = torch.empty_like(place).index_copy(0, place.argsort(), slots)
+    laid = x.new_zeros(int(chunks.sum()) * size, *x.shape[1:]).index_copy(0, slot, x)
+    beside = laid.unflatten(0, (-1, size)).permute(0, 2, 3, 1, 4)  # chunk, n, cols, size, k
+    image = blocks.repeat_interleave(chunks, 0) @ beside.flatten(3)
+    image = image.unflatten(3, (size, -1)).permute(0, 3, 1, 2, 4).flatten(0, 1)
+    return image.index_select(0, slot)

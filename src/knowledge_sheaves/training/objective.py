@@ -116,10 +116,10 @@ class Objective(nn.Module):
     def _by_triples(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         heads, edges, tails = batch.triples.unbind(1)
         x_h, x_t = self.model.lookup("head", heads), self.model.lookup("tail", tails)
-        scores = self.model.scores(batch.triples)
         if batch.corrupted is None:
-            return scores.mean(), x_h, x_t, edges
-        negative = self.model.scores(batch.corrupted)
+            return self.model.scores(batch.triples).mean(), x_h, x_t, edges
+        both = self.model.scores(torch.cat([batch.triples, batch.corrupted]))
+        scores, negative = both.split([len(batch.triples), len(batch.corrupted)])
         if batch.owner is not None:
             size = int(batch.owner.max()) + 1
             scores = scores.new_zeros(size).index_add(0, batch.owner, scores)
