@@ -208,12 +208,12 @@ class Run:
         """Remember the best model, and write down where the run stands."""
         self.curve.append(numbers)
         mrr = numbers.get("mrr")
-        improved = mrr is None or self.best_mrr is None or mrr > self.best_mrr
+        # Until an epoch is validated the last one counts; then those that are not are passed over.
+        improved = self.best_mrr is None or (mrr is not None and mrr > self.best_mrr)
         if mrr is not None:
             self.stale = 0 if improved else self.stale + 1
         if improved:
-            self.best_mrr = mrr if mrr is not None else self.best_mrr
-            self.best = copy.deepcopy(self.judged)
+            self.best_mrr, self.best = mrr, copy.deepcopy(self.judged)
         if self.on_progress and self._first:
             count = len(self.batches)
             self.on_progress(
