@@ -25,12 +25,7 @@ class Exhaustive:
     """The definition, one assignment at a time; one table p[inverse][relation][h, t] per edge."""
 
     def __init__(
-        self,
-        model: SheafEmbedding,
-        remembered: bool,
-        kappa: float,
-        tau: float = TAU,
-        popularity: float = 0.0,
+        self, model: SheafEmbedding, remembered: bool, kappa: float, tau: float = TAU
     ) -> None:
         graph = model.graph
         self.size, self.kappa = graph.num_entities, kappa
@@ -43,9 +38,7 @@ class Exhaustive:
             facts[rows[:, 0], rows[:, 2]] = True
             sides = (model.score_tails(everyone, same), model.score_heads(same, everyone))
             for side, (energies, known) in enumerate(zip(sides, (facts, facts.T), strict=True)):
-                # The temperature of what leads to the target is what popularity is relative to.
-                favoured = energies - popularity * TAU * known.sum(0).log1p()
-                p = probabilities(favoured, known.sum(1), tau)
+                p = probabilities(energies, known.sum(1), tau)
                 self.tables[side].append(torch.where(known, 1.0, p) if remembered else p)
 
     def p(self, edge: Edge, distance: dict[str, int], values: dict[str, int]) -> float:

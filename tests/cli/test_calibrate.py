@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.evaluation.query_calibration import PARAMETERS
 from knowledge_sheaves.query.solve import settle
 
 Sheaves = Callable[..., tuple[int, str, str]]
@@ -24,14 +23,14 @@ def test_what_is_chosen_is_shown_stored_and_used(sheaves: Sheaves, model: Path) 
     assert loaded.info.calibration == shown["calibration"]
     chosen = {t["parameter"]: t["value"] for t in shown["trials"] if t["chosen"]}
     assert chosen == {name: getattr(settle(loaded), name) for name in chosen}
-    assert set(chosen) == {"tau", "softness", "focus", "popularity", "kappa", "k", "strength"}
+    assert set(chosen) == {"tau", "softness", "focus", "kappa", "k", "strength"}
 
 
 def test_a_table_shows_what_was_tried(sheaves: Sheaves, model: Path) -> None:
     code, out, _ = sheaves("calibrate", model, "--sample", 1, "--tau", "facts")
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
-    assert sum(row[-1:] == ["yes"] for row in rows) == len(PARAMETERS) - 1
+    assert sum(row[-1:] == ["yes"] for row in rows) == 5
     assert "Stored in " in out
 
 

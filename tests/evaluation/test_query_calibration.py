@@ -59,7 +59,7 @@ def test_the_best_of_what_was_tried_is_chosen(
     )
     assert [trial for trial, _ in told] == list(found.trials)
     assert told[-1][1] == 0
-    for name in ("tau", "softness", "focus", "popularity", "kappa", "k", "strength"):
+    for name in ("tau", "softness", "focus", "kappa", "k", "strength"):
         tried = [trial for trial in found.trials if trial.parameter == name]
         (chosen,) = (trial for trial in tried if found.chosen(trial))
         best = max(trial.mrr for trial in tried)
@@ -70,7 +70,7 @@ def test_the_best_of_what_was_tried_is_chosen(
     assert model.info is not None
     model.info.calibration = found.values
     settled = settle(model)
-    for name in ("softness", "focus", "popularity", "kappa", "k", "strength"):
+    for name in ("softness", "focus", "kappa", "k", "strength"):
         assert getattr(settled, name) == found.values[name]
     assert settled.tau == found.values["query_tau"]
 
@@ -144,7 +144,7 @@ def test_queries_of_a_folder_are_found_by_name(model: SheafEmbedding, tmp_path: 
         (edge,) = query.patterns[0].edges
         assert valid.contains(np.array([[edge.head, edge.relation, a] for a in hard])).all()
     found = calibrate(model, groups)
-    assert set(found.values) == {"tau", "query_tau", "popularity"}
+    assert set(found.values) == {"tau", "query_tau"}
     assert len(found.notes) == 5
     assert "no queries that softness matters to" in found.notes[0]
 

@@ -199,7 +199,6 @@ def test_unlikely_answers_keep_their_order(umls: SheafEmbedding, softness: float
         ({"kappa": -1.0}, "kappa"),
         ({"softness": 2.0}, "Softness is between 0"),
         ({"focus": 0.0}, "focus on unknowns"),
-        ({"popularity": -1.0}, "weight of popularity"),
         ({"tau": 0.0}, "temperature"),
         ({"tau": None}, "no temperature"),
     ],

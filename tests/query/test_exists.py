@@ -28,9 +28,8 @@ def test_all_candidates_count_where_unknowns_are_soft(
     model: SheafEmbedding, remembered: bool, softness: float, seed: int
 ) -> None:
     everyone, kappa, focus = range(model.graph.num_entities), 1.5, 1 + seed % 3
-    popularity = seed % 2 * 0.7
-    tables = Exhaustive(model, remembered, kappa, TAU, popularity).tables
-    cold = Exhaustive(model, remembered, kappa, TAU / focus, popularity).tables
+    tables = Exhaustive(model, remembered, kappa).tables
+    cold = Exhaustive(model, remembered, kappa, TAU / focus).tables
     rng = np.random.default_rng(seed)
     a, b = rng.integers(len(everyone), size=2).tolist()
     r, s, t = rng.integers(2, size=3).tolist()
@@ -67,7 +66,7 @@ def test_all_candidates_count_where_unknowns_are_soft(
         model,
         [Query(("?x",), (pattern,)) for pattern in cases],
         **{"k": len(everyone), "facts": facts, "kappa": kappa},
-        **{"softness": softness, "focus": focus, "popularity": popularity, "tau": TAU},
+        **{"softness": softness, "focus": focus, "tau": TAU},
     )
     np.testing.assert_allclose(found, list(cases.values()), atol=1e-9)
 

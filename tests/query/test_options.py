@@ -10,7 +10,6 @@ from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.query import sample_queries
 from knowledge_sheaves.query.explain import Explainer
-from knowledge_sheaves.query.options import Settled
 from knowledge_sheaves.query.solve import Options, scores, settle
 
 CALIBRATION = {
@@ -21,7 +20,6 @@ CALIBRATION = {
     "kappa": 7.0,
     "softness": 0.5,
     "focus": 3.0,
-    "popularity": 0.3,
 }
 
 
@@ -60,7 +58,6 @@ def test_what_is_given_wins_over_the_calibration_and_that_over_the_defaults(
         ("chaining", "2p", "k"),
         ("chaining", "2p", "softness"),
         ("chaining", "2p", "focus"),
-        ("chaining", "1p", "popularity"),
         ("chaining", "pin", "kappa"),
         ("chaining", "ip", "tau"),
     ],
@@ -73,9 +70,10 @@ def test_solvers_go_by_the_calibration(
     )
     queries = sample_queries(model.graph, larger, shape, 5).queries
     found, _ = scores(model, queries, Options(solver))
-    chosen = {name: value for name, value in CALIBRATION.items() if name != "query_tau"}
-    written = Options(solver, **chosen | {"tau": CALIBRATION["query_tau"]})  # type: ignore[arg-type]
+    written = Options(solver, strength=4.0, kappa=7.0, k=2, softness=0.5, focus=3.0, tau=0.2)
     assert torch.equal(found, scores(model, queries, written)[0])
-    default = getattr(Settled, matters)
-    other, _ = scores(model, queries, Options(solver, **{matters: default}))
+    default = {"strength": 0.0, "kappa": 1.0, "k": 64, "softness": 0.0, "focus": 1.0, "tau": 1.0}[
+        matters
+    ]
+    other, _ = scores(model, queries, Options(solver, **{matters: default}))  # type: ignore[arg-type]
     assert not torch.equal(found, other)

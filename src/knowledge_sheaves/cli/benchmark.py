@@ -59,10 +59,6 @@ def benchmark(
         float | None,
         typer.Option(help="How many times colder chaining's edges to unknowns are."),
     ] = None,
-    popularity: Annotated[
-        float | None,
-        typer.Option(min=0, help="How much chaining favours entities with many facts."),
-    ] = None,
     strength: Annotated[
         float | None, typer.Option(min=0, help="The weight λ of harmonic's prior on unknowns.")
     ] = None,
@@ -124,7 +120,6 @@ def benchmark(
         kappa=kappa,
         softness=softness,
         focus=focus,
-        popularity=popularity,
         strength=strength,
         tau=tau,
         lift=lift,

@@ -45,13 +45,13 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Draws the same queries again.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Choose what solvers leave open by the MRR of validation queries.
+    """Choose temperature, softness, focus, kappa, k, strength by the MRR of validation queries.
 
     The temperature makes probabilities of energies, softness says how much all candidates of an
     unknown count in chaining beside the best, focus how many times colder edges to unknowns are,
-    popularity how much entities with many facts are favoured, kappa how hard a negation bites, k
-    how many candidates chaining keeps, strength how strong harmonic's prior on unknowns is. They go
-    into the model's folder, and queries are answered with them from then on.
+    kappa how hard a negation bites, k how many candidates chaining keeps, strength how strong
+    harmonic's prior on unknowns is. They go into the model's folder, and queries are answered with
+    them from then on.
 
     \b
     Examples:

@@ -2,10 +2,9 @@
 
 One thing after another, each on the queries that it matters to and with what was chosen before it:
 the temperature τ, how much all candidates of an unknown count beside the best (softness), how many
-times colder edges to unknowns are (focus), how much entities with many facts are favoured
-(popularity), how hard a negation bites (κ), how many candidates chaining keeps (k), and the
-strength of the prior on unknowns (λ). A value is as good as its MRR by the benchmark's protocol,
-the mean over the types of queries.
+times colder edges to unknowns are (focus), how hard a negation bites (κ), how many candidates
+chaining keeps (k), and the strength of the prior on unknowns (λ). A value is as good as its MRR by
+the benchmark's protocol, the mean over the types of queries.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ def _is_negated(query: Query) -> bool:
 
 def _is_composed(query: Query) -> bool:
     """Whether a positive query has more than one edge: of one, any temperature ranks alike."""
-    return _is_positive(query) and sum(len(p.edges) for p in query.patterns) > 1
-
-
-def _is_positive(query: Query) -> bool:
-    return not _is_negated(query)
+    return not _is_negated(query) and sum(len(p.edges) for p in query.patterns) > 1
 
 
 def _has_unknowns(query: Query) -> bool:
@@ -58,7 +53,7 @@ def _has_unknowns(query: Query) -> bool:
 
 
 def _is_positive_with_unknowns(query: Query) -> bool:
-    return _has_unknowns(query) and _is_positive(query)
+    return _has_unknowns(query) and not _is_negated(query)
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,6 @@ PARAMETERS = {
     "tau": Parameter("chaining", (1.0, 0.125, 0.25, 0.5, 0.7, 1.4, 2.0, 4.0), _is_composed),
     "softness": Parameter("chaining", (0.0, 0.25, 0.5, 1.0), _is_positive_with_unknowns),
     "focus": Parameter("chaining", (1.0, 1.4, 2.0), _is_positive_with_unknowns),
-    "popularity": Parameter("chaining", (0.0, 0.1, 0.2, 0.3, 0.4), _is_positive),
     "kappa": Parameter("chaining", (1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0), _is_negated),
     "k": Parameter("chaining", (16, 32, 64, 128, 256), _has_unknowns, SLACK),
     "strength": Parameter(
@@ -175,7 +169,7 @@ def calibrate(
     only: Collection[str] = tuple(PARAMETERS),
     report: Report | None = None,
 ) -> QueryCalibration:
-    """Choose τ, softness, focus, popularity, κ, k and λ; the model is left as it is.
+    """Choose τ, softness, focus, κ, k and λ; the model is left as it is.
 
     ``tau`` says what the temperature of queries is fitted on: these queries, or single facts of the
     validation data. ``facts`` whether chaining remembers those of training. With ``only`` some are
@@ -188,7 +182,7 @@ def calibrate(
     >>> model.info = ModelInfo.of(data)
     >>> found = calibrate(model, drawn_queries(model, 2))
     >>> sorted(found.values)
-    ['focus', 'k', 'kappa', 'popularity', 'query_tau', 'softness', 'strength', 'tau']
+    ['focus', 'k', 'kappa', 'query_tau', 'softness', 'strength', 'tau']
     """
     strange = sorted(set(only) - set(PARAMETERS))
     if strange:

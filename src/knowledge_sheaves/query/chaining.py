@@ -1,13 +1,11 @@
 """The solver `chaining`: every unknown of a query is a real entity.
 
 p_e(t | h) = min(1 − ε, n · softmax_t(−V_e(h, t)/τ)) for an edge that points towards the target,
-with n the number of tails that training knows (at least 1); a remembered fact has p = 1. With
-``popularity`` β an entity that is the tail of m facts of the relation counts (1 + m)^β times as
-much. Edges that lead to unknowns may be colder than those that lead to the target, by a factor
-``focus``: the numbers that the softmax is of are so many times larger. The probability of an
-assignment is the product over its edges; an unknown counts as its best candidate, or, with
-``softness``, as all of them together (see `exists`; only where the query has no cycles, and one
-target); a union is 1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its own.
+with n the number of tails that training knows (at least 1); a remembered fact has p = 1. Edges
+that lead to unknowns may be colder than those that lead to the target, by a factor ``focus``. The
+probability of an assignment is the product over its edges; an unknown counts as its best candidate,
+or, with ``softness``, as all of them together (see `exists`; only where the query has no cycles,
+and one target); a union is 1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its own.
 """
 
 from __future__ import annotations
@@ -67,7 +65,6 @@ class Chaining:
         kappa: float = 1.0,
         softness: float = 0.0,
         focus: float = 1.0,
-        popularity: float = 0.0,
         tau: float | None = None,
         epsilon: float = EPSILON,
         memory_limit: int = MEMORY,
@@ -82,7 +79,7 @@ class Chaining:
         self.model, self.k, self.kappa, self.epsilon = model, k, kappa, epsilon
         if not focus > 0:
             raise InputError(f"The focus on unknowns is a positive number, not {focus}.")
-        self.exists, self.focus, self.popularity = Exists(softness), focus, popularity
+        self.exists, self.focus = Exists(softness), focus
         self.facts, self.tau = facts, _temperature(model) if tau is None else tau
         self.memory_limit, self.time_limit = memory_limit, time_limit
 
@@ -94,7 +91,6 @@ class Chaining:
             tau=self.tau,
             remembered=self.facts == "remembered",
             limits=limits,
-            popularity=self.popularity,
             epsilon=self.epsilon,
         )
         return Solver(rows, self.k, self.kappa, self.exists, self.focus)

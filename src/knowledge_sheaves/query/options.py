@@ -17,9 +17,9 @@ SOLVERS = ("auto", "harmonic", "naive", "chaining")
 USED = {
     "naive": (),
     "harmonic": ("lift", "strength", "kappa", "tau"),
-    "chaining": ("facts", "k", "softness", "focus", "popularity", "kappa", "tau"),
+    "chaining": ("facts", "k", "softness", "focus", "kappa", "tau"),
 }
-CALIBRATED = ("strength", "kappa", "k", "softness", "focus", "popularity")
+CALIBRATED = ("strength", "kappa", "k", "softness", "focus")
 UNTEMPERED = (
     "No temperature was fitted for this model, so probabilities are those of temperature 1: "
     "trust their order only."
@@ -33,10 +33,9 @@ class Options:
     ``strength`` λ of the prior on unknowns, ``lift`` how lifted models are extended, ``kappa`` how
     hard a negated branch bites, ``k`` how many candidates of an unknown chaining keeps,
     ``softness`` how much all of them count beside the best, ``focus`` how many times colder edges
-    are that lead to unknowns, ``popularity`` how much entities with many facts of a relation are
-    favoured, ``facts`` whether it remembers the known ones. What is None is as the model was
-    calibrated: see `settle`. ``memory_limit`` is in bytes beyond the model, ``time_limit`` in
-    seconds for each call.
+    are that lead to unknowns, ``facts`` whether it remembers the known ones. What is None is as the
+    model was calibrated: see `settle`. ``memory_limit`` is in bytes beyond the model,
+    ``time_limit`` in seconds for each call.
     """
 
     solver: str = "auto"
@@ -46,7 +45,6 @@ class Options:
     k: int | None = None
     softness: float | None = None
     focus: float | None = None
-    popularity: float | None = None
     facts: str = "remembered"
     tau: float | None = None
     memory_limit: int = MEMORY
@@ -75,7 +73,6 @@ class Settled(Options):
     k: int = 64
     softness: float = 0.0
     focus: float = 1.0
-    popularity: float = 0.0
     tau: float = 1.0
     tempered: bool = True
 

@@ -1,8 +1,8 @@
 """Rows of calibrated probabilities: of all entities, as the other end of an edge at a known one.
 
-A row is kept as logits, −V/τ plus the entities' popularity, and one number to add to them, so that
-the largest tensors of a query are read as few times as possible. Everything is a logarithm:
-products of small probabilities would be zero long before their order stopped to matter.
+A row is kept as logits −V/τ and one number to add to them, so that the largest tensors of a query
+are read as few times as possible. Everything is a logarithm: products of small probabilities would
+be zero long before their order stopped to matter.
 """
 
 from __future__ import annotations
@@ -75,16 +75,11 @@ class Rows:
         tau: float,
         remembered: bool,
         limits: Limits,
-        popularity: float = 0.0,
         epsilon: float = EPSILON,
     ) -> None:
         if not tau > 0:
             raise InputError(f"A temperature is a positive number, not {tau!r}.")
-        if not popularity >= 0:
-            raise InputError(f"The weight of popularity is at least 0, not {popularity}.")
         self.model, self.tau, self.remembered, self.limits = model, tau, remembered, limits
-        self.popularity = popularity
-        self._popular: dict[tuple[int, bool], tuple[Tensor, Tensor]] = {}
         self.highest = math.log1p(-epsilon)
         self.size = model.graph.num_entities
         self.dtype = next(model.entities.parameters()).dtype
@@ -107,8 +102,6 @@ class Rows:
         """
         self.limits.check_time()
         logits = self._logits(entities, relations, inverse, self.tau / focus)
-        if self.popularity:
-            self._favour(logits, relations, inverse, focus * self.popularity)
         counts, answers = self._known(entities, relations, inverse)
         offsets = torch.empty(len(logits), dtype=logits.dtype)
         for group in slices(len(logits), CACHED_NUMBERS // self.size):
@@ -176,21 +169,6 @@ class Rows:
             logits = score_entities(model, end, asked, entities).div_(-tau)
         logits[~fits] = -torch.inf
         return logits
-
-    def _favour(self, logits: Tensor, relations: Tensor, inverse: bool, weight: float) -> None:
-        """Add the popularity of entities at the other end of each row's relation, in place."""
-        for relation in relations.unique().tolist():
-            if (relation, inverse) not in self._popular:
-                self._popular[relation, inverse] = self._count(relation, inverse)
-            ids, counts = self._popular[relation, inverse]
-            logits[(relations == relation).nonzero(), ids] += weight * counts.log1p()
-
-    def _count(self, relation: int, inverse: bool) -> tuple[Tensor, Tensor]:
-        """The tails of a relation's facts, or its heads, and of how many facts each is."""
-        heads, edges, tails = self.facts.triples.T
-        there = (heads if inverse else tails)[edges == relation]
-        ids, counts = np.unique(there.astype(np.int64), return_counts=True)
-        return torch.from_numpy(ids), torch.from_numpy(counts).to(self.dtype)
 
     def _reciprocal(self, inverse: bool) -> bool:
         return inverse and self.model.config.reciprocal

@@ -130,7 +130,6 @@ def chaining_solver(model: SheafEmbedding, options: Settled, limits: Limits) -> 
         kappa=options.kappa,
         softness=options.softness,
         focus=options.focus,
-        popularity=options.popularity,
         tau=options.tau,
         memory_limit=limits.memory,
         time_limit=limits.seconds,
