@@ -234,7 +234,7 @@ def boxes(frame: pl.DataFrame, axis: str, alike: Sequence[str], label: str) -> F
         return None
     values = sorted(frame[axis].unique())
     chosen = frame.filter(pl.len().over(alike) == len(values))
-    if chosen.is_empty():
+    if chosen.is_empty() or len(values) == 1:  # one box compares nothing
         return None
 
     def panel(axes: Axes, name: str) -> None:

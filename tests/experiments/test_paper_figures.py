@@ -47,6 +47,8 @@ def test_boxes_compare_like_with_like(figures: ModuleType) -> None:
     drawn = figures.boxes(pl.DataFrame(rows), "dim", ("model", "sections", "alpha"), "d_s")
     assert drawn.get_suptitle().endswith("2 models")
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["se"]
+    alone = pl.DataFrame(rows).filter(dim=8)
+    assert figures.boxes(alone, "dim", ("model", "sections", "alpha"), "d_s") is None
 
 
 def test_a_second_run_goes_on_and_a_third_trains_nothing(
