@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
@@ -225,6 +227,13 @@ def test_resume_refuses_other_settings_and_damaged_checkpoints(
     with pytest.raises(InputError, match="belongs to another model"):
         train(nations, model_config("transe", dim=16), TrainingConfig(), out=out, resume=True)
     checkpoint = tmp_path / "m.checkpoint.safetensors"
+    with safe_open(checkpoint, "pt") as file:
+        facts = json.loads(file.metadata()["facts"])
+    tensors = load_file(checkpoint)
+    del facts["settings"]["averaging"]  # as if from before there was such an option
+    save_file(tensors, checkpoint, {"facts": json.dumps(facts)})
+    with pytest.raises(InputError, match="other settings for averaging"):
+        train(nations, model, TrainingConfig(averaging=2), out=out, resume=True)
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     with pytest.raises(InputError, match="cannot be read"):
         train(nations, model, TrainingConfig(), out=out, resume=True)

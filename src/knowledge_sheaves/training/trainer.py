@@ -262,7 +262,9 @@ class Run:
                 f"There is no run to resume: {where} is missing. Train without resume."
             )
         facts, others = load_checkpoint(self._checkpoint, self.model, self.optimiser)
-        changed = [k for k, v in self._settings().items() if facts["settings"].get(k, v) != v]
+        # A run that is older than an option had it as by default.
+        before = TrainingConfig().to_dict() | facts["settings"]
+        changed = [k for k, v in self._settings().items() if before.get(k, v) != v]
         if changed:
             raise InputError(
                 f"The run in {self._checkpoint} had other settings for {', '.join(changed)}: use "
