@@ -180,19 +180,25 @@ def train_ours(name: str, data: Dataset, seconds: float) -> tuple[Scorer, float]
 # PyKEEN's.
 
 
+def pykeen_factory(train: KnowledgeGraph) -> Any:
+    """The triples as PyKEEN takes them."""
+    from pykeen.triples import CoreTriplesFactory
+
+    mapped = torch.from_numpy(train.triples.astype(np.int64))
+    return CoreTriplesFactory(mapped, train.num_entities, train.num_relations)
+
+
 def pykeen_loop(name: str, choice: str, train: KnowledgeGraph) -> tuple[Any, Any, dict[str, Any]]:
     """PyKEEN's sampled training as its own settings file describes it, and those settings."""
     from pykeen import experiments
     from pykeen.models import model_resolver
     from pykeen.optimizers import optimizer_resolver
     from pykeen.training import SLCWATrainingLoop
-    from pykeen.triples import CoreTriplesFactory
 
     file, changes = PYKEEN[name][choice]
     text = (Path(experiments.__file__).parent / file).read_text(encoding="utf-8")
     given = yaml.safe_load(text)["pipeline"] | changes
-    mapped = torch.from_numpy(train.triples.astype(np.int64))
-    factory = CoreTriplesFactory(mapped, train.num_entities, train.num_relations)
+    factory = pykeen_factory(train)
     model = model_resolver.make(
         given["model"],
         given["model_kwargs"] | {"embedding_dim": PYKEEN_DIM[given["model"]]},
@@ -246,11 +252,9 @@ def measure_structured(train: KnowledgeGraph) -> tuple[float, float]:
     """Triples a second of structured embeddings by the paper's settings: ours and PyKEEN's."""
     from pykeen.models import model_resolver
     from pykeen.training import SLCWATrainingLoop
-    from pykeen.triples import CoreTriplesFactory
 
     model, training = make_settings(PAPER, {"epochs": NEVER, "validate_every": NEVER}, None)
-    mapped = torch.from_numpy(train.triples.astype(np.int64))
-    factory = CoreTriplesFactory(mapped, train.num_entities, train.num_relations)
+    factory = pykeen_factory(train)
     theirs = model_resolver.make(
         "se",
         {"embedding_dim": model.dim, "scoring_fct_norm": model.norm},
