@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Multigraph, Relation, Schema
 from knowledge_sheaves.graph.multigraph import GraphMorphism
 
@@ -110,6 +111,22 @@ def test_products_give_the_scores_of_the_triples(
         assert (order - (bilinear - bilinear.mean(-1, keepdim=True))).abs().max() <= 2e-5 * size
     else:
         assert (relations - expected_relations).abs().max() <= close
+
+
+@pytest.mark.parametrize("name", [n for n, c in CATALOGUE.items() if c.lifted])
+def test_biases_favour_entities_of_lifted_models_too(name: str) -> None:
+    graph = small_graph()
+    plain = random_model(name, graph, **options(name))
+    model = random_model(name, graph, biases=True, **options(name))
+    model.load_state_dict(plain.state_dict(), strict=False)
+    heads = torch.arange(12)
+    found = model.score_tails(heads, heads % 3)
+    favour = model.biases.detach().squeeze(1)
+    expected = plain.score_tails(heads, heads % 3) - favour - favour[heads].unsqueeze(1)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert float(favour.std()) > 0.1
+    with pytest.raises(InputError, match="use biases: true"):
+        model_config(name, biases="by-end")
 
 
 def test_clamped_and_biased_by_end_scores_are_the_same_for_triples_and_for_products() -> None:

@@ -43,9 +43,11 @@ def some_model(name: str, inverse: bool = False, **options: Any) -> KnowledgeShe
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_all_ways_of_scoring_agree(name: str, inverse: bool) -> None:
-    model = some_model(name, inverse)
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in CATALOGUE), ("complex", {"biases": True})]
+)
+def test_all_ways_of_scoring_agree(name: str, options: dict[str, Any], inverse: bool) -> None:
+    model = some_model(name, inverse, **options)
     n, r = model.num_entities, model.num_relations
     assert r == (110 if inverse else 55)
     ids = (torch.arange(n), torch.arange(r))
@@ -104,20 +106,21 @@ def run(**options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "loop", "loss", "inverse"),
+    ("name", "loop", "loss", "inverse", "options"),
     [
-        ("rotate", "sLCWA", "nssa", False),
-        ("mure", "sLCWA", "marginranking", True),
-        ("complex", "LCWA", "crossentropy", True),
-        ("distmult", "LCWA", "bcewithlogits", False),
+        ("rotate", "sLCWA", "nssa", False, {}),
+        ("mure", "sLCWA", "marginranking", True, {}),
+        ("complex", "LCWA", "crossentropy", True, {}),
+        ("distmult", "LCWA", "bcewithlogits", False, {}),
+        ("distmult", "LCWA", "bcewithlogits", False, {"biases": True}),
     ],
 )
 def test_the_pipeline_trains_what_we_then_use(
-    name: str, loop: str, loss: str, inverse: bool
+    name: str, loop: str, loss: str, inverse: bool, options: dict[str, Any]
 ) -> None:
     result = run(
         dataset_kwargs={"create_inverse_triples": inverse},
-        model_kwargs={"model": name, "embedding_dim": 16},
+        model_kwargs={"model": name, "embedding_dim": 16, "options": options},
         training_loop=loop,
         loss=loss,
         optimizer_kwargs={"lr": 0.05},

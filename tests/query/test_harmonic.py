@@ -20,14 +20,14 @@ ENTITIES, RELATIONS = 5, 3
 LIFTS: tuple[Lift, Lift] = ("free", "composite")
 
 
-def make_model(name: str, reciprocal: bool, sections: int = 1) -> SheafEmbedding:
+def make_model(name: str, reciprocal: bool, sections: int = 1, **options: object) -> SheafEmbedding:
     schema = Schema.single([f"r{i}" for i in range(RELATIONS)])
     rows = np.array([(0, 0, 1), (1, 1, 2), (3, 2, 4)])
     graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, num_entities=ENTITIES)
     block = CATALOGUE[name].block
     dim = 3 if block is None else (4 if block <= 4 else block)
     dim = 6 if block == 3 else dim
-    config = model_config(name, dim=dim, reciprocal=reciprocal, sections=sections)
+    config = model_config(name, dim=dim, reciprocal=reciprocal, sections=sections, **options)
     model = SheafEmbedding(config, graph, seed=4).double()
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
@@ -123,11 +123,15 @@ def brute_force(model: SheafEmbedding, batch: QueryBatch, target: str) -> torch.
 
 
 @pytest.mark.parametrize("reciprocal", [True, False])
-@pytest.mark.parametrize("name", CLOSED_FORM)
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in CLOSED_FORM), ("complex", {"biases": True})]
+)
 @settings(max_examples=12)
 @given(pattern=patterns())
-def test_harmonic_is_the_least_energy(name: str, reciprocal: bool, pattern: Pattern) -> None:
-    model = make_model(name, reciprocal)
+def test_harmonic_is_the_least_energy(
+    name: str, options: dict[str, object], reciprocal: bool, pattern: Pattern
+) -> None:
+    model = make_model(name, reciprocal, **options)
     target = pattern.variables[-1]
     batch = batch_of(model, pattern, target)
     expected = brute_force(model, batch, target)

@@ -62,10 +62,15 @@ class SheafConfig:
                     f"{end} must be one of {', '.join(known)}, not {name!r}"
                     f"{suggestion(name, known)}"
                 )
-        if self.lifted and (self.tail != "identity" or self.translation or self.biases):
+        if self.lifted and (self.tail != "identity" or self.translation):
             raise InputError(
-                "A lifted model has tail: identity, no translation and no biases: the lift itself "
-                "takes the place of the tail map."
+                "A lifted model has tail: identity and no translation: the lift itself takes the "
+                "place of the tail map."
+            )
+        if self.lifted and self.biases == "by-end":
+            raise InputError(
+                "A lifted model ranks heads as tails of reciprocal relations, so that its entities "
+                "have one bias: use biases: true."
             )
 
     def _check_numbers(self) -> None:

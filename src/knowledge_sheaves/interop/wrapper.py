@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +31,9 @@ from knowledge_sheaves.sheaf import Candidates
 class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init_subclass__
     """A sheaf embedding that PyKEEN can train and evaluate.
 
-    Scores are our scores with the sign turned; those of a lifted model are ⟨R x_h, x_t⟩. With
-    inverse triples, PyKEEN's relations 2i and 2i + 1 are our relation i and its reciprocal.
+    Scores are our scores with the sign turned; those of a lifted model are ⟨R x_h, x_t⟩, with half
+    of its biases. With inverse triples, PyKEEN's relations 2i and 2i + 1 are our relation i and its
+    reciprocal.
     ``model`` is a name of the catalogue, ``options`` changes it further, e.g. ``{"norm": 1}``.
 
     >>> from pykeen.datasets import Nations
@@ -106,7 +108,8 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         config = sheaf.config.with_options(head="free")
         vectors = sheaf.entities.tables[0].detach()
         maps = sheaf.maps.blocks("head", torch.arange(sheaf.num_relations)).detach()
-        return assemble(lifted(config, vectors, maps.flatten(2), maps.mT.flatten(2)), sheaf.graph)
+        parts = lifted(config, vectors, maps.flatten(2), maps.mT.flatten(2))
+        return assemble(replace(parts, biases=sheaf.biases), sheaf.graph)
 
     # What PyKEEN asks of a model.
 
@@ -124,7 +127,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         rows = torch.stack([heads, self._edges(relations), tails], 1)
         if self.sheaf.config.lifted:
             left, right = self.sheaf.ends(rows)
-            scores = (left * right).sum((-3, -2, -1))
+            scores = (left * right).sum((-3, -2, -1)) + self._biases(heads, tails) / 2
         else:
             scores = -self.sheaf.scores(rows)
         return self._rule_out(scores, *rows.unbind(1)).unsqueeze(1)
@@ -163,13 +166,17 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         heads, tails = ht_batch.unbind(1)
         edges = self._edges(torch.arange(self.num_relations, device=heads.device))
         values = -relation_scores(sheaf, edges, heads, tails)
+        values = values + self._biases(heads, tails)[..., None]
         if sheaf.config.lifted:
             values = values / 2
-        if sheaf.biases is not None:
-            bias = sheaf.bias(heads, "head") + sheaf.bias(tails, "tail")
-            values = values + bias.unsqueeze(1)
         values = self._rule_out(values, heads.unsqueeze(1), edges, tails.unsqueeze(1))
         return _pick(values, relations)
+
+    def _biases(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """β_h + β_t, or 0 where the model has none."""
+        if self.sheaf.biases is None:
+            return torch.zeros(())
+        return self.sheaf.bias(heads, "head") + self.sheaf.bias(tails, "tail")
 
     def _edges(self, relations: Tensor) -> Tensor:
         """Our edges of PyKEEN's relations, which interleave inverses."""
@@ -197,12 +204,15 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         if self._is_typed or not (torch.is_grad_enabled() or sheaf.config.lifted):
             return -score_entities(sheaf, target, edges, known)
         points = sheaf.entities.of_type(0)
+        ids = torch.arange(self.num_entities, device=known.device)
         if sheaf.config.lifted:
             back = target == "head"
             end: End = "tail" if back else "head"
             image = sheaf.maps.apply_map("head", edges, sheaf.lookup(end, known), adjoint=back)
-            return image.flatten(1) @ points.flatten(1).T
-        ids = torch.arange(self.num_entities, device=known.device)
+            scores = image.flatten(1) @ points.flatten(1).T
+            if sheaf.biases is None:
+                return scores
+            return scores + self._biases(known.unsqueeze(1), ids) / 2
         bias = None if sheaf.biases is None else sheaf.bias(ids, target)
         pool = Pool(Candidates(points.flatten(1, 2), sheaf.n_blocks), bias)
         return -compare(sheaf, make_query(sheaf, target, edges, known), pool)

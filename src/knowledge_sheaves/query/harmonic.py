@@ -288,16 +288,21 @@ def target_energies(
         values = _torus_energies(model, batch, vertex, limits or Limits())
     else:
         values = _form_energies(model, batch, target, lift, strength)
-    kind = batch.types[vertex]
+    bias = target_bias(model, batch, vertex)
+    return values if bias is None else values - bias
+
+
+def target_bias(model: SheafEmbedding, batch: QueryBatch, vertex: int) -> Tensor | None:
+    """What every entity of a target's type is favoured by, once for every edge it is an end of."""
+    if model.biases is None:
+        return None
     ends: tuple[tuple[End, IntArray], ...] = (
         ("head", batch.graph.heads),
         ("tail", batch.graph.tails),
     )
-    for end, vertices in ends:  # a target's bias counts once for every edge it is an end of
-        bias, count = model.pool(kind, end).bias, int((vertices == vertex).sum())
-        if bias is not None and count:
-            values = values - count * bias
-    return values
+    ids = model.entities_of_type(batch.types[vertex])
+    parts = [int((vertices == vertex).sum()) * model.bias(ids, end) for end, vertices in ends]
+    return torch.stack(parts).sum(0)
 
 
 def _torus_energies(

@@ -15,7 +15,14 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.answers import top
-from knowledge_sheaves.query.harmonic import Lift, NotDefinite, QueryBatch, reduce, type_prior
+from knowledge_sheaves.query.harmonic import (
+    Lift,
+    NotDefinite,
+    QueryBatch,
+    reduce,
+    target_bias,
+    type_prior,
+)
 from knowledge_sheaves.query.limits import Limits
 from knowledge_sheaves.sheaf import QuadraticForm
 
@@ -89,7 +96,9 @@ def _bounds(
         priors = {v: type_prior(model, batch.types[v], 4 * strength) for v in others}
         form = form.add_priors(priors)
     relaxed = form.eliminate(others)
-    return relaxed.evaluate(model.pool(batch.types[vertex], "tail").candidates)
+    bounds = relaxed.evaluate(model.pool(batch.types[vertex], "tail").candidates)
+    bias = target_bias(model, batch, vertex)
+    return bounds if bias is None else bounds - bias
 
 
 def _combine(
@@ -111,6 +120,9 @@ def _combine(
     grid = [len(ids) for ids in chosen]
     energies = total.expand(grid).clone()
     for axis, vertex in enumerate(vertices):
+        bias = target_bias(model, batch, vertex)
+        if bias is not None:
+            energies -= _along(bias[chosen[axis]], axis, grid)
         if vertex in form.linear:
             slope = form.linear[vertex].expand(len(batch), -1, -1, -1)[row]
             energies += _along(2 * torch.einsum("nik,pnik->p", slope, points[axis]), axis, grid)
