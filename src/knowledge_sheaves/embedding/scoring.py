@@ -98,7 +98,8 @@ def compare(
         values = _quadratic(model, query, pool.candidates, scale, relative)
     if query.bias is not None and pool.bias is not None:
         own = 0.0 if relative else query.bias.unsqueeze(1)
-        values = values - scale * (pool.bias + own)
+        biases = scale * (pool.bias + own)
+        values = values - biases if values.requires_grad else values.sub_(biases)
     return values
 
 
