@@ -26,16 +26,27 @@ def configs(settings: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
     return make_settings(None, {}, [f"{name}={json.dumps(v)}" for name, v in settings.items()])
 
 
+def _checkpoint(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.checkpoint.safetensors")
+
+
+def finished(folder: Path) -> bool:
+    """Whether a run is at its end: one that was interrupted leaves a checkpoint beside its folder.
+
+    >>> finished(Path("no such folder"))
+    False
+    """
+    return folder.exists() and not _checkpoint(folder).exists()
+
+
 def trained(
     data: Dataset, model: SheafConfig, training: TrainingConfig, folder: Path
 ) -> SheafEmbedding:
     """Train a model, go on with a run that was stopped, or load what an earlier call trained."""
-    checkpoint = folder.with_name(f"{folder.name}.checkpoint.safetensors")
-    # A run that was interrupted leaves both, a finished one the folder alone.
-    if checkpoint.exists() or not folder.exists():
+    if not finished(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         print(f"{folder.name}: training, {training.epochs} epochs", flush=True)
-        return train(data, model, training, out=folder, resume=checkpoint.exists())
+        return train(data, model, training, out=folder, resume=_checkpoint(folder).exists())
     found = SheafEmbedding.load(folder)
     assert found.info is not None, "a trained model knows how it came about"
     had = found.config.to_dict() | found.info.training | {"data": found.info.data_hash}

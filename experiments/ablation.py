@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from _common import configs, markdown, trained, write_text
+from _common import configs, finished, markdown, trained, write_text
 
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
@@ -58,17 +58,17 @@ def main() -> None:
     parser.add_argument("data", help="a BetaE folder, or any other data that sheaves train takes")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the runs")
     parser.add_argument("--settings", type=Path, default=SETTINGS, help="a base and its rows")
-    parser.add_argument("--rows", nargs="*", help="only these rows")
+    parser.add_argument("--rows", nargs="*", help="train no rows but these")
     parser.add_argument("--docs", type=Path, help="write the table into this documentation too")
     given = parser.parse_args()
     settings = yaml.safe_load(given.settings.read_text())
     data = load(given.data)
     rows: dict[str, dict[str, Any]] = {}
     for name, change in settings["rows"].items():
-        if given.rows and name not in given.rows:
+        folder = given.out / "".join(c if c.isalnum() else "-" for c in name)
+        if given.rows and name not in given.rows and not finished(folder):
             continue
-        slug = "".join(c if c.isalnum() else "-" for c in name)
-        rows[name] = measure(data, settings["base"] | change, given.out / slug)
+        rows[name] = measure(data, settings["base"] | change, folder)
         print(f"{name}: {rows[name]['mrr']:.4f}", flush=True)
         write_text("ablation.json", json.dumps(rows, indent=1), given.out)
         write_text("ablation.md", table(rows), given.out, given.docs)
