@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -26,11 +27,13 @@ from knowledge_sheaves.query.short import to_sparql
 from knowledge_sheaves.query.solve import Options, Wanted, answer
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]
-# Every model as the paper extends it; with a prior, and on the sphere, one of a kind.
+# Every model as the paper extends it; with a prior, on the sphere and lifted as a whole.
 EXTENSIONS = [
     *((name, "free", 0.0) for name in CLOSED_FORM),
     *((name, "free", 0.5) for name in ("transr", "mure", "complex")),
     *((name, "sphere", 0.0) for name in CLOSED_FORM if CATALOGUE[name].lifted),
+    *((name, "composite", 0.0) for name in CLOSED_FORM if CATALOGUE[name].lifted),
+    ("complex", "composite", 0.5),
 ]
 NAMES = [f"e{i}" for i in range(6)]
 FACTS = [("e0", "r0", "e1"), ("e1", "r1", "e2"), ("e3", "r2", "e4"), ("e0", "r1", "e2")]
@@ -98,6 +101,10 @@ def test_edge_energies_add_up_to_the_answers_energy(
         explanation = Explainer(model, options).explain(found, place)
         assert explanation.energy == pytest.approx(float(found.energies[place]), abs=1e-6)
         assert explanation.entities["?x"] == found[place].names[0]
+        costs = [
+            float(cost) for cost in re.findall(r"(?<!\()energy (-?\d+\.\d{4})\b", draw(explanation))
+        ]
+        assert sum(costs) == pytest.approx(explanation.energy, abs=1e-3)  # nothing is left unsaid
 
 
 @pytest.mark.parametrize("name", ["transe", "se", "rotate"])

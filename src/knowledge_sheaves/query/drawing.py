@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KNOWN, PREDICTED, NEGATED, PAPER = "#1b7f5c", "#2f5fb3", "#b3362f", "#ffffff"
 FORMATS = (".svg", ".png", ".pdf")
 CERTAIN = 0.999999
+SEEN = 5e-5  # an energy that four digits show
 CHARACTER, ROW, MARGIN = 0.088, 0.95, 0.6
 
 
@@ -45,7 +46,7 @@ def draw(explanation: Explanation) -> str:
     lines = list(_tree(explanation))
     width = max(len(line.text) for line in lines)
     drawn = [f"{line.text:<{width}}   {line.note}".rstrip() for line in lines]
-    return "\n".join([*drawn, *_unknowns(explanation)])
+    return "\n".join([*drawn, *_unknowns(explanation), *_beyond_edges(explanation)])
 
 
 class _Line(NamedTuple):
@@ -125,6 +126,14 @@ def _unknowns(explanation: Explanation) -> Iterator[str]:
             others = ", ".join(_candidate(witness))
             spread = "" if witness.spread is None else f"; spread {witness.spread:.3g}"
             yield f"{name} may also be {others}{spread}"
+
+
+def _beyond_edges(explanation: Explanation) -> Iterator[str]:
+    """What the answer's energy has besides that of its edges."""
+    pull = sum(witness.pull for witness in explanation.witnesses)
+    for what, energy in (("prior on the unknowns", pull), ("lift of the whole", explanation.lift)):
+        if abs(energy) > SEEN:
+            yield f"{what}: energy {energy:.4f}"
 
 
 def _candidate(witness: Witness) -> Iterator[str]:

@@ -54,7 +54,7 @@ class Explanation:
 
     ``entities`` has the name that each variable stands for; ``against`` explains every negated
     part at its best, and ``probability`` is the product over edges, less what speaks against.
-    ``target`` is where a drawing starts.
+    ``target`` is where a drawing starts. ``lift`` is what the whole costs beyond its edges.
     """
 
     target: str
@@ -64,12 +64,16 @@ class Explanation:
     witnesses: tuple[Witness, ...]
     against: tuple[Explanation, ...]
     probability: float
+    lift: float = 0.0
 
     @property
     def energy(self) -> float:
-        """The energy of all edges together, with the pull of priors on the unknowns."""
+        """The energy of all edges together, with the pull of priors on the unknowns and the lift.
+
+        For `harmonic` it is the answer's.
+        """
         pulls = sum(witness.pull for witness in self.witnesses)
-        return sum(reason.energy for reason in self.reasons) + pulls
+        return sum(reason.energy for reason in self.reasons) + pulls + self.lift
 
     def __str__(self) -> str:
         return "; ".join(self.sentences())
@@ -99,6 +103,7 @@ class Explanation:
             ],
             "unknowns": [witness.to_dict() for witness in self.witnesses],
             "against": [part.to_dict() for part in self.against],
+            "lift": self.lift,
         }
 
 
@@ -180,7 +185,9 @@ class Explainer:
         for part in against:
             chance *= 1 - min(1.0, self.options.kappa * part.probability)
         names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}
-        return Explanation(target, solver, names, reasons, found.witnesses, against, chance)
+        return Explanation(
+            target, solver, names, reasons, found.witnesses, against, chance, found.lift
+        )
 
     def _found(
         self,

@@ -61,7 +61,7 @@ def extended(
         found[variable] = next(iter(near))
     entities = {v: found[v] for v in pattern.variables}
     chances = edge_chances(rows, pattern, entities, target)
-    return Found(entities, tuple(witnesses), best.energies(), chances)
+    return Found(entities, tuple(witnesses), best.energies(), chances, lift=best.lift())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class _Extension:
 
     model: SheafEmbedding
     batch: QueryBatch
-    on_sphere: bool
+    lifting: Lift
     strength: float
     priors: Mapping[int, Prior]
     form: QuadraticForm
@@ -89,7 +89,6 @@ class _Extension:
     ) -> _Extension:
         batch = QueryBatch.of(model, [pattern], [parts], target)
         targets = {batch.vertex(v): entity for v, entity in given.items() if v in batch.variables}
-        on_sphere = model.config.lifted and options.lift == "sphere"
         strength, priors = _priors(model, batch, list(targets), options)
         slots = dict(enumerate(batch.entities[0].tolist()))
         values = {
@@ -99,7 +98,11 @@ class _Extension:
         form = full_form(model, batch, options.lift, priors)
         form = form.fix({vertex: values[vertex] for vertex in targets})
         values |= form.minimiser() if form.vertices else {}
-        return cls(model, batch, on_sphere, strength, priors, form, values, targets)
+        return cls(model, batch, options.lift, strength, priors, form, values, targets)
+
+    @property
+    def on_sphere(self) -> bool:
+        return self.model.config.lifted and self.lifting == "sphere"
 
     def energies(self) -> list[float]:
         """The energy of every edge by its definition: all digits count here."""
@@ -140,8 +143,21 @@ class _Extension:
         away = self.values[vertex] - prior.mean
         return float((away * (prior.precision @ away)).sum())
 
+    def lift(self) -> float:
+        """What lifting the composite relation as a whole adds: see `harmonic.reduce`."""
+        if not self.model.config.lifted or self.lifting != "composite":
+            return 0.0
+        names = [v for v in self.batch.variables if self.batch.vertex(v) in self.targets]
+        points = {vertex: self.values[vertex] for vertex in self.targets}
+        lifts: tuple[Lift, Lift] = ("free", "composite")
+        free, whole = (
+            reduce(self.model, self.batch, names, lift, dict(self.priors))(points) for lift in lifts
+        )
+        return float(whole - free)
+
     def total(self) -> float:
-        return sum(self.energies()) + sum(self.pull(vertex) for vertex in self.priors)
+        pulls = sum(self.pull(vertex) for vertex in self.priors)
+        return sum(self.energies()) + pulls + self.lift()
 
     def nearest(self, vertex: int, count: int) -> dict[int, Candidate]:
         """The entities that cost least in the place of an unknown, other unknowns adapting.
@@ -223,6 +239,9 @@ class _TorusExtension:
         return sum(self.energies())
 
     def pull(self, vertex: int) -> float:
+        return 0.0
+
+    def lift(self) -> float:
         return 0.0
 
     def spreads(self) -> dict[int, float]:

@@ -62,7 +62,8 @@ class Witness:
 class Found:
     """An entity for every variable of a pattern, and what its edges cost, in their order.
 
-    ``possible`` is whether they may stand there at all.
+    ``possible`` is whether they may stand there at all; ``lift`` what lifting the composite
+    relation as a whole adds to the energies of its edges.
     """
 
     entities: dict[str, int]
@@ -70,6 +71,7 @@ class Found:
     energies: list[float]
     probabilities: list[float]
     possible: bool = True
+    lift: float = 0.0
 
 
 def make_solver(model: SheafEmbedding, options: Settled) -> Solver:
