@@ -78,7 +78,8 @@ class Exhaustive:
             shared = [v for v in inner.variables if v in pattern.variables]
             shared.sort(key=pattern.variables.index)
             nearest = min(shared, key=distance.__getitem__, default="?none")
-            p *= 1 - min(1.0, self.kappa * self.best(inner, nearest, values))
+            denied = self.best(inner, nearest, values)
+            p *= 0.0 if denied == 1.0 else 1 - min(1.0, self.kappa * denied)
         return p
 
 

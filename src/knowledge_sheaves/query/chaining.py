@@ -5,7 +5,8 @@ with n the number of tails that training knows (at least 1); a remembered fact h
 that lead to unknowns may be colder than those that lead to the target, by a factor ``focus``. The
 probability of an assignment is the product over its edges; an unknown counts as its best candidate,
 or, with ``softness``, as all of them together (see `exists`; only where the query has no cycles,
-and one target); a union is 1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its own.
+and one target); a union is 1 − Π(1 − p); a negated branch is 1 − min(1, κp) with p its own, and
+0 where that is certain.
 """
 
 from __future__ import annotations

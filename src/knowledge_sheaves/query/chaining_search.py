@@ -89,8 +89,9 @@ class Solver:
         return self.rows.limits.fit(2 * bytes_a_query)
 
     def deny(self, log_p: Tensor) -> Tensor:
-        """log(1 − min(1, κp))."""
-        return torch.log1p(-(self.kappa * log_p.exp()).clamp(max=1.0))
+        """log(1 − min(1, κp)); what is certain is denied whatever κ is."""
+        denied = torch.log1p(-(self.kappa * log_p.exp()).clamp(max=1.0))
+        return denied.masked_fill_(log_p >= 0, -torch.inf)
 
 
 class Search:

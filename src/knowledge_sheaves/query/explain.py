@@ -183,7 +183,7 @@ class Explainer:
         )
         chance = math.prod(reason.probability for reason in reasons) * found.possible
         for part in against:
-            chance *= 1 - min(1.0, self.options.kappa * part.probability)
+            chance *= float(self.solver.deny(torch.tensor(part.probability).log()).exp())
         names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}
         return Explanation(
             target, solver, names, reasons, found.witnesses, against, chance, found.lift
