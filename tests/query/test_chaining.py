@@ -76,6 +76,32 @@ def test_batches_and_memory_change_nothing(data: st.DataObject, model: SheafEmbe
         np.testing.assert_allclose(alone[0], row, atol=1e-9)
 
 
+def test_no_cut_lets_known_facts_through_a_negation() -> None:
+    """What lies behind a hub is known, even if fewer candidates are kept than it has neighbours."""
+    ways = [("hub", "r", f"y{i}") for i in range(8)] + [(f"y{i}", "s", f"x{i}") for i in range(8)]
+    graph = KnowledgeGraph.from_triples([*ways, ("a", "t", "x0"), ("x0", "t", "free")])
+    model = SheafEmbedding(model_config("complex", dim=4), graph, seed=3)
+
+    def edges(*rows: tuple[str, str, str]) -> tuple[Edge, ...]:
+        return Query.from_triples(list(rows), rows[-1][2], graph).patterns[0].edges
+
+    def ask(positive: tuple[Edge, ...], negated: tuple[Edge, ...]) -> torch.Tensor:
+        query = Query(("?x",), (Pattern(positive, (Pattern(negated),)),))
+        return chaining(model, [query], k=1, tau=1.0, kappa=0.5)[0]
+
+    found = ask(edges(("a", "t", "?x")), edges(("hub", "r", "?y"), ("?y", "s", "?x")))
+    behind = [graph.entities.id(f"x{i}") for i in range(8)]
+    assert found[behind].tolist() == [0.0] * 8
+    assert int((found > 0).sum()) == graph.num_entities - 8
+    path = edges(("a", "t", "?u"), ("?u", "t", "?x"))  # known to lead over x0 to free
+    found = ask(path, edges(("hub", "r", "?y"), ("?y", "s", "?u")))
+    assert 0 < found[graph.entities.id("free")] < 1
+    relation = edges(("y7", "s", "?x"))[0].relation
+    anyone = (*edges(("hub", "r", "?v")), Edge("?v", relation, behind[7]))
+    found = ask(edges(("a", "t", "?x")), anyone)
+    assert found.tolist() == [0.0] * graph.num_entities
+
+
 def films() -> KnowledgeGraph:
     """Typed, with a relation between two pairs of types."""
     return KnowledgeGraph.from_triples(

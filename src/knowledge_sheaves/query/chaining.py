@@ -21,9 +21,9 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.arrays import check_ids
 from knowledge_sheaves.query.batches import Batch, batches
+from knowledge_sheaves.query.certain import certain
 from knowledge_sheaves.query.chaining_explain import Explanation, explain
 from knowledge_sheaves.query.chaining_joint import best_combinations
 from knowledge_sheaves.query.chaining_plan import make_plan, template
@@ -33,7 +33,6 @@ from knowledge_sheaves.query.joint import Combinations
 from knowledge_sheaves.query.limits import MEMORY, Limits
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.rows import Rows, either
-from knowledge_sheaves.query.symbolic import answers
 from knowledge_sheaves.query.temperature import fitted_temperature
 
 FACTS = ("remembered", "ignored")
@@ -110,7 +109,7 @@ class Chaining:
             for query, row in zip(batch.queries.tolist(), values, strict=True):
                 out[query] = either(out[query], row)
         if self.facts == "remembered":
-            rows, known = remembered(self.model.graph, queries)
+            rows, known = certain(self.model.graph, queries)
             out[rows, known[:, 0]] = 0.0  # the cut to k candidates may have lost what is certain
         return out
 
@@ -129,13 +128,13 @@ class Chaining:
         >>> graph.entities.names(found.ids[0].tolist())
         ['b', 'c']
         """
-        certain: list[list[list[int]]] = [[] for _ in queries]
+        known: list[list[list[int]]] = [[] for _ in queries]
         if self.facts == "remembered":
-            rows, ids = remembered(self.model.graph, queries)
+            rows, ids = certain(self.model.graph, queries)
             keep = slice(None) if allowed is None else allowed[ids].all(1)
             for row, each in zip(rows[keep].tolist(), ids[keep].tolist(), strict=True):
-                certain[row].append(each)
-        return best_combinations(self.solver(), queries, certain, count, allowed)
+                known[row].append(each)
+        return best_combinations(self.solver(), queries, known, count, allowed)
 
     @torch.no_grad()
     def explain(self, query: Query, answer: int, runner_ups: int = 3) -> Explanation:
@@ -162,25 +161,6 @@ class Chaining:
             search = Search(solver, plan, *ids)
             reasons.append(explain(search, pattern, place, {query.targets[0]: answer}, runner_ups))
         return max(reasons, key=lambda reason: reason.log_probability)
-
-
-def remembered(graph: KnowledgeGraph, queries: Sequence[Query]) -> tuple[Tensor, Tensor]:
-    """What remembered facts make certain: rows of queries, and of the entities of their targets.
-
-    A pattern without negation holds with probability 1 where all of its edges are facts, and so
-    does a union with such a pattern.
-
-    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
-    >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "s", "?x")], "?x", graph)
-    >>> remembered(graph, [query])
-    (tensor([0]), tensor([[2]]))
-    """
-    positive = [tuple(p for p in query.patterns if not p.without) for query in queries]
-    places = [place for place, patterns in enumerate(positive) if patterns]
-    found = answers(graph, [Query(queries[i].targets, positive[i]) for i in places])
-    rows = torch.tensor(places, dtype=torch.long).repeat_interleave(torch.from_numpy(found.counts))
-    width = len(queries[0].targets) if queries else 1
-    return rows, torch.from_numpy(found.ids.astype(np.int64)).reshape(-1, width)
 
 
 def single_target(batch: Batch) -> str:

@@ -8,7 +8,7 @@ that it shares with the outer pattern takes the place of the target; of several,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -145,6 +145,25 @@ def _template(shape: Shape, relations: list[int]) -> Pattern:
         tuple(_template(inner, relations) for inner in shape.without),
         tuple((term(a), term(b)) for a, b in shape.different),
         tuple((f"?{v[1]}", e[1]) for v, e in shape.bindings),
+    )
+
+
+def filled(pattern: Pattern, entities: Sequence[int], relations: Sequence[int]) -> Pattern:
+    """A pattern of slots with the ids that one row of a batch has in them.
+
+    >>> asked = Pattern((Edge(7, 3, "?x"),))
+    >>> filled(template(asked.shape), *asked.constants).edges
+    (Edge(head=7, relation=3, tail='?0'),)
+    """
+
+    def put(term: Term) -> Term:
+        return term if isinstance(term, str) else entities[term]
+
+    return Pattern(
+        tuple(Edge(put(e.head), relations[e.relation], put(e.tail)) for e in pattern.edges),
+        tuple(filled(inner, entities, relations) for inner in pattern.without),
+        tuple((put(a), put(b)) for a, b in pattern.different),
+        tuple((variable, entities[slot]) for variable, slot in pattern.bindings),
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from knowledge_sheaves.query.certain import certain
 from knowledge_sheaves.query.chaining_cycles import exact
 from knowledge_sheaves.query.chaining_plan import (
     Apart,
@@ -22,10 +23,11 @@ from knowledge_sheaves.query.chaining_plan import (
     Factor,
     Negation,
     Plan,
+    filled,
     make_plan,
 )
 from knowledge_sheaves.query.exists import BEST, Exists
-from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.pattern import Pattern, Query, connected_variables
 from knowledge_sheaves.query.rows import Part, Rows, gather, slices
 
 # How many candidates each entity behind an unknown proposes.
@@ -148,10 +150,7 @@ class Search:
             return self.rows.log_p(given[:, 0], relations, factor.inverse, self.focus(factor))
         if isinstance(factor, Negation):
             entities = torch.cat([self.entities[queries], given], 1)
-            inner = self.solver.solve(
-                factor.pattern, factor.goal, entities, self.relations[queries]
-            )
-            return self.solver.deny(inner)
+            return self._denied(factor, entities, self.relations[queries])
         values = torch.zeros(len(given), self.rows.size, dtype=self.rows.dtype)
         if isinstance(factor, Apart):
             return values.scatter_(1, given, -torch.inf)
@@ -179,8 +178,7 @@ class Search:
     def constant_of(self, factor: Factor) -> Tensor:
         """The values (batch) of a factor that joins no variables."""
         if isinstance(factor, Negation):
-            inner = self.solver.solve(factor.pattern, None, self.entities, self.relations)
-            return self.solver.deny(inner.squeeze(1))
+            return self._denied(factor, self.entities, self.relations).squeeze(1)
         assert isinstance(factor.source, int)
         assert isinstance(factor.goal, int)
         source, goal = self.entities[:, factor.source], self.entities[:, factor.goal]
@@ -189,6 +187,22 @@ class Search:
             values = self.values(factor, self.batch[part], source[part].unsqueeze(1))
             parts.append(values.gather(1, goal[part].unsqueeze(1)).squeeze(1))
         return torch.cat(parts)
+
+    def _denied(
+        self, factor: Negation, entities: Tensor, relations: Tensor, prior: Tensor | None = None
+    ) -> Tensor:
+        """log-values (n, entities) of a negated branch; one column where it has no goal."""
+        pattern, goal = factor.pattern, factor.goal
+        inner = self.solver.solve(pattern, goal, entities, relations, prior)
+        unknown = [variable for variable in pattern.variables if variable != goal]
+        whole = len(connected_variables(pattern)) == 1  # a query can ask for nothing else
+        if self.rows.remembered and unknown and whole and self.solver.k < self.rows.size:
+            slots = zip(entities.tolist(), relations.tolist(), strict=True)
+            named = (goal or unknown[0],)
+            asked = [Query(named, (filled(pattern, *row),)) for row in slots]
+            rows, known = certain(self.rows.model.graph, asked)
+            inner[rows, 0 if goal is None else known[:, 0]] = 0.0
+        return self.solver.deny(inner)
 
     # Beliefs.
 
@@ -263,14 +277,8 @@ class Search:
             self.informed.add(variable)
         for factor in self.plan.unary.get(variable, []):
             if isinstance(factor, Negation):
-                inner = self.solver.solve(
-                    factor.pattern,
-                    factor.goal,
-                    self.entities,
-                    self.relations,
-                    self._evidence(variable),
-                )
-                self._say(variable, self.solver.deny(inner))
+                evidence = self._evidence(variable)
+                self._say(variable, self._denied(factor, self.entities, self.relations, evidence))
 
     def _loop(self, variable: str, arrow: Arrow) -> Tensor:
         """log p_e(h | h) of facts and the best candidates so far, or of all where none are."""

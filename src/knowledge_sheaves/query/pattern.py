@@ -185,17 +185,26 @@ def _check(pattern: Pattern, targets: tuple[str, ...]) -> None:
     _check_connected(pattern)
 
 
-def _check_connected(pattern: Pattern) -> None:
-    """Every variable must hang together with a target: the rest would be another query."""
-    groups: dict[Term, set[Term]] = {}
+def connected_variables(pattern: Pattern) -> list[set[str]]:
+    """The variables that edges connect with each other, a set for every part of the pattern.
+
+    >>> [sorted(part) for part in connected_variables(Pattern((Edge("?x", 0, "?y"),)))]
+    [['?x', '?y']]
+    """
+    groups: dict[str, set[str]] = {}
     for edge in pattern.edges:
         variables = {term for term in edge.terms if isinstance(term, str)}
         joined = set().union(variables, *(groups.get(v, set()) for v in variables))
         for member in joined:
             groups[member] = joined
-    parts = {id(group): group for group in groups.values()}
+    return list({id(group): group for group in groups.values()}.values())
+
+
+def _check_connected(pattern: Pattern) -> None:
+    """Every variable must hang together with a target: the rest would be another query."""
+    parts = connected_variables(pattern)
     if len(parts) > 1:
-        first, second = (sorted(map(str, group))[0] for group in list(parts.values())[:2])
+        first, second = (min(part) for part in parts[:2])
         raise InputError(
             f"The query falls apart: nothing connects {first} with {second}; ask two queries."
         )
