@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from _common import configs, finished, markdown, trained, write_text
 
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 
@@ -66,9 +67,16 @@ def main() -> None:
     rows: dict[str, dict[str, Any]] = {}
     for name, change in settings["rows"].items():
         folder = given.out / "".join(c if c.isalnum() else "-" for c in name)
-        if given.rows and name not in given.rows and not finished(folder):
+        wanted = not given.rows or name in given.rows
+        if not wanted and not finished(folder):
             continue
-        rows[name] = measure(data, settings["base"] | change, folder)
+        try:
+            rows[name] = measure(data, settings["base"] | change, folder)
+        except InputError as error:
+            if wanted:
+                raise
+            print(f"{name} is left out. {error}", flush=True)
+            continue
         print(f"{name}: {rows[name]['mrr']:.4f}", flush=True)
         write_text("ablation.json", json.dumps(rows, indent=1), given.out)
         write_text("ablation.md", table(rows), given.out, given.docs)

@@ -16,7 +16,7 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query import Edge, Pattern, Query
+from knowledge_sheaves.query import Edge, Pattern, Query, certain
 from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.training import TrainingConfig, train
 
@@ -100,6 +100,27 @@ def test_no_cut_lets_known_facts_through_a_negation() -> None:
     anyone = (*edges(("hub", "r", "?v")), Edge("?v", relation, behind[7]))
     found = ask(edges(("a", "t", "?x")), anyone)
     assert found.tolist() == [0.0] * graph.num_entities
+    apart = (*edges(("hub", "r", "?y"), ("?y", "s", "?x")), *edges(("a", "t", "?w")))
+    assert ask(edges(("a", "t", "?x")), apart)[behind].tolist() == [0.0] * 8
+    elsewhere = (*apart[:2], *edges(("free", "t", "?w")))
+    assert (ask(edges(("a", "t", "?x")), elsewhere)[behind] > 0).any()  # free has no such fact
+
+
+def test_more_ways_than_can_be_listed_are_left_to_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways = [(f"x{i}", "r", "hub") for i in range(9)] + [("hub", "s", f"z{i}") for i in range(9)]
+    graph = KnowledgeGraph.from_triples([*ways, ("b", "t", "x0")])
+    model = SheafEmbedding(model_config("complex", dim=4), graph)
+    target, path = (
+        Query.from_triples(rows, "?x", graph).patterns[0].edges
+        for rows in ([("b", "t", "?x")], [("?x", "r", "?y"), ("?y", "s", "?z")])
+    )
+    denied = Query(("?x",), (Pattern(target, (Pattern(path),)),))
+    x0 = graph.entities.id("x0")
+    assert chaining(model, [denied] * 3, k=1, tau=1.0, kappa=0.5)[:, x0].tolist() == [0.0] * 3
+    monkeypatch.setattr(certain, "MOST_DENIED", 10)
+    assert (chaining(model, [denied] * 3, k=1, tau=1.0, kappa=0.5)[:, x0] >= 0).all()
 
 
 def films() -> KnowledgeGraph:

@@ -225,9 +225,10 @@ def test_types_decide_which_part_of_a_relation_is_meant() -> None:
         asker.answer("Ann likes ?x", type="Buch")
 
 
+@pytest.mark.parametrize("name", ["transe", "complex"])
 @pytest.mark.parametrize("solver", ["harmonic", "chaining"])
-def test_several_targets_are_explained_together(solver: str) -> None:
-    model = make_model("transe")
+def test_several_targets_are_explained_together(solver: str, name: str) -> None:
+    model = make_model(name)
     asker = Asker(model, Options(solver, tau=1.0))
     found = asker.answer("SELECT ?y ?x { :e0 :r0 ?y . ?y :r1 ?x }", top=9, explain=True)
     for place, explanation in enumerate(found.explanation):

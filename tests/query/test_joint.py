@@ -84,6 +84,24 @@ def test_a_cut_says_whether_it_could_have_missed_anything(monkeypatch: pytest.Mo
     assert torch.equal(enough.ids, whole.ids)
 
 
+def test_a_cut_is_exact_with_biases_too_where_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make("rote")
+    assert model.biases is not None
+    generator = torch.Generator().manual_seed(0)
+    claims = 0
+    for _ in range(40):
+        model.biases.normal_(0, 3, generator=generator)
+        query = Query(("?a", "?b"), (CHAIN,))
+        monkeypatch.setattr(joint, "COMBINATIONS", 1_000_000)
+        (whole,) = answer(model, query, HARMONIC, Wanted(top=3))
+        monkeypatch.setattr(joint, "COMBINATIONS", 25)
+        (cut,) = answer(model, query, HARMONIC, Wanted(top=3))
+        if "No combination was missed" in cut.notes[-1]:
+            claims += 1
+            assert torch.equal(cut.ids, whole.ids)
+    assert claims
+
+
 def test_lifted_models_rank_jointly_too_and_say_that_they_cut() -> None:
     model = make("complex")
     (found,) = answer(model, Query(("?a", "?b"), (CHAIN,)), HARMONIC, Wanted(top=5))

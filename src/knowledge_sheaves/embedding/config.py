@@ -69,8 +69,8 @@ class SheafConfig:
             )
         if self.lifted and self.biases == "by-end":
             raise InputError(
-                "A lifted model ranks heads as tails of reciprocal relations, so that its entities "
-                "have one bias: use biases: true."
+                "A lifted model has one bias for every entity, in its lifted coordinate: use "
+                "biases: true."
             )
 
     def _check_numbers(self) -> None:

@@ -127,7 +127,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         rows = torch.stack([heads, self._edges(relations), tails], 1)
         if self.sheaf.config.lifted:
             left, right = self.sheaf.ends(rows)
-            scores = (left * right).sum((-3, -2, -1)) + self._biases(heads, tails) / 2
+            scores = self._biased((left * right).sum((-3, -2, -1)), heads, tails)
         else:
             scores = -self.sheaf.scores(rows)
         return self._rule_out(scores, *rows.unbind(1)).unsqueeze(1)
@@ -166,17 +166,18 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         heads, tails = ht_batch.unbind(1)
         edges = self._edges(torch.arange(self.num_relations, device=heads.device))
         values = -relation_scores(sheaf, edges, heads, tails)
-        values = values + self._biases(heads, tails)[..., None]
         if sheaf.config.lifted:
             values = values / 2
+        values = self._biased(values, heads.unsqueeze(1), tails.unsqueeze(1))
         values = self._rule_out(values, heads.unsqueeze(1), edges, tails.unsqueeze(1))
         return _pick(values, relations)
 
-    def _biases(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """β_h + β_t, or 0 where the model has none."""
+    def _biased(self, scores: Tensor, heads: Tensor, tails: Tensor) -> Tensor:
+        """Scores with β_h + β_t, of which a lifted model has half, as of its energies."""
         if self.sheaf.biases is None:
-            return torch.zeros(())
-        return self.sheaf.bias(heads, "head") + self.sheaf.bias(tails, "tail")
+            return scores
+        biases = self.sheaf.bias(heads, "head") + self.sheaf.bias(tails, "tail")
+        return scores + (biases / 2 if self.sheaf.config.lifted else biases)
 
     def _edges(self, relations: Tensor) -> Tensor:
         """Our edges of PyKEEN's relations, which interleave inverses."""
@@ -209,10 +210,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
             back = target == "head"
             end: End = "tail" if back else "head"
             image = sheaf.maps.apply_map("head", edges, sheaf.lookup(end, known), adjoint=back)
-            scores = image.flatten(1) @ points.flatten(1).T
-            if sheaf.biases is None:
-                return scores
-            return scores + self._biases(known.unsqueeze(1), ids) / 2
+            return self._biased(image.flatten(1) @ points.flatten(1).T, known.unsqueeze(1), ids)
         bias = None if sheaf.biases is None else sheaf.bias(ids, target)
         pool = Pool(Candidates(points.flatten(1, 2), sheaf.n_blocks), bias)
         return -compare(sheaf, make_query(sheaf, target, edges, known), pool)

@@ -47,7 +47,7 @@ class Explanation:
     """The best assignment of one pattern (of a union, the likeliest) for an answer.
 
     ``witnesses`` are the candidates of each unknown, the best first. ``denied`` is 1 − min(1, κp)
-    of each negated part, in the order of the pattern's ``without``.
+    of each negated part, 0 where it is certain, in the order of the pattern's ``without``.
     """
 
     pattern: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.query.certain import certain
+from knowledge_sheaves.query.certain import certain_goals
 from knowledge_sheaves.query.chaining_cycles import exact
 from knowledge_sheaves.query.chaining_plan import (
     Apart,
@@ -23,11 +23,10 @@ from knowledge_sheaves.query.chaining_plan import (
     Factor,
     Negation,
     Plan,
-    filled,
     make_plan,
 )
 from knowledge_sheaves.query.exists import BEST, Exists
-from knowledge_sheaves.query.pattern import Pattern, Query, connected_variables
+from knowledge_sheaves.query.pattern import Pattern
 from knowledge_sheaves.query.rows import Part, Rows, gather, slices
 
 # How many candidates each entity behind an unknown proposes.
@@ -91,9 +90,9 @@ class Solver:
         return self.rows.limits.fit(2 * bytes_a_query)
 
     def deny(self, log_p: Tensor) -> Tensor:
-        """log(1 − min(1, κp)); what is certain is denied whatever κ is."""
+        """log(1 − min(1, κp)); what facts make certain is denied whatever κ is."""
         denied = torch.log1p(-(self.kappa * log_p.exp()).clamp(max=1.0))
-        return denied.masked_fill_(log_p >= 0, -torch.inf)
+        return denied.masked_fill_(log_p >= 0, -torch.inf) if self.rows.remembered else denied
 
 
 class Search:
@@ -195,13 +194,9 @@ class Search:
         pattern, goal = factor.pattern, factor.goal
         inner = self.solver.solve(pattern, goal, entities, relations, prior)
         unknown = [variable for variable in pattern.variables if variable != goal]
-        whole = len(connected_variables(pattern)) == 1  # a query can ask for nothing else
-        if self.rows.remembered and unknown and whole and self.solver.k < self.rows.size:
-            slots = zip(entities.tolist(), relations.tolist(), strict=True)
-            named = (goal or unknown[0],)
-            asked = [Query(named, (filled(pattern, *row),)) for row in slots]
-            rows, known = certain(self.rows.model.graph, asked)
-            inner[rows, 0 if goal is None else known[:, 0]] = 0.0
+        if self.rows.remembered and unknown and self.solver.k < self.rows.size:
+            self.rows.limits.check_time()
+            inner[certain_goals(self.rows.model.graph, pattern, goal, entities, relations)] = 0.0
         return self.solver.deny(inner)
 
     # Beliefs.

@@ -70,7 +70,7 @@ class Explanation:
     def energy(self) -> float:
         """The energy of all edges together, with the pull of priors on the unknowns and the lift.
 
-        For `harmonic` it is the answer's.
+        For one pattern that `harmonic` answers, without negation, it is the answer's.
         """
         pulls = sum(witness.pull for witness in self.witnesses)
         return sum(reason.energy for reason in self.reasons) + pulls + self.lift

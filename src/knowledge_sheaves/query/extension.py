@@ -89,6 +89,8 @@ class _Extension:
     ) -> _Extension:
         batch = QueryBatch.of(model, [pattern], [parts], target)
         targets = {batch.vertex(v): entity for v, entity in given.items() if v in batch.variables}
+        if model.config.lifted and len(targets) > 1:  # as `joint` finds them
+            options = replace(options, lift="sphere")
         strength, priors = _priors(model, batch, list(targets), options)
         slots = dict(enumerate(batch.entities[0].tolist()))
         values = {

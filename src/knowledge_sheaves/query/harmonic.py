@@ -288,14 +288,11 @@ def target_energies(
         values = _torus_energies(model, batch, vertex, limits or Limits())
     else:
         values = _form_energies(model, batch, target, lift, strength)
-    bias = target_bias(model, batch, vertex)
-    return values if bias is None else values - bias
+    return values if model.biases is None else values - target_bias(model, batch, vertex)
 
 
-def target_bias(model: SheafEmbedding, batch: QueryBatch, vertex: int) -> Tensor | None:
+def target_bias(model: SheafEmbedding, batch: QueryBatch, vertex: int) -> Tensor:
     """What every entity of a target's type is favoured by, once for every edge it is an end of."""
-    if model.biases is None:
-        return None
     ends: tuple[tuple[End, IntArray], ...] = (
         ("head", batch.graph.heads),
         ("tail", batch.graph.tails),

@@ -90,15 +90,20 @@ def _definite(
 def _bounds(
     model: SheafEmbedding, batch: QueryBatch, form: QuadraticForm, vertex: int, strength: float
 ) -> Tensor:
-    """The energy of every candidate of a target when the other targets may be anywhere."""
+    """The energy of every candidate of a target when the other targets may be anywhere.
+
+    They are favoured as the most favoured entity is, so that no combination costs less.
+    """
     others = [v for v in form.vertices if v != vertex]
     if model.config.lifted:  # bilinear terms have no minimum of their own: a prior holds them
         priors = {v: type_prior(model, batch.types[v], 4 * strength) for v in others}
         form = form.add_priors(priors)
     relaxed = form.eliminate(others)
     bounds = relaxed.evaluate(model.pool(batch.types[vertex], "tail").candidates)
-    bias = target_bias(model, batch, vertex)
-    return bounds if bias is None else bounds - bias
+    if model.biases is not None:
+        bounds = bounds - target_bias(model, batch, vertex)
+        bounds = bounds - sum(target_bias(model, batch, other).max() for other in others)
+    return bounds
 
 
 def _combine(
@@ -120,9 +125,8 @@ def _combine(
     grid = [len(ids) for ids in chosen]
     energies = total.expand(grid).clone()
     for axis, vertex in enumerate(vertices):
-        bias = target_bias(model, batch, vertex)
-        if bias is not None:
-            energies -= _along(bias[chosen[axis]], axis, grid)
+        if model.biases is not None:
+            energies -= _along(target_bias(model, batch, vertex)[chosen[axis]], axis, grid)
         if vertex in form.linear:
             slope = form.linear[vertex].expand(len(batch), -1, -1, -1)[row]
             energies += _along(2 * torch.einsum("nik,pnik->p", slope, points[axis]), axis, grid)

@@ -55,7 +55,12 @@ class Witness:
             {name: value for name, value in asdict(candidate).items() if value is not None}
             for candidate in (self.best, *self.others)
         ]
-        return {"variable": self.variable, "candidates": shown, "spread": self.spread}
+        return {
+            "variable": self.variable,
+            "candidates": shown,
+            "spread": self.spread,
+            "pull": self.pull,
+        }
 
 
 @dataclass(frozen=True)
