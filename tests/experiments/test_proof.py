@@ -65,6 +65,7 @@ def test_four_rows_and_the_same_table_again(queries: Path, tmp_path: Path) -> No
 def test_every_ingredient_is_a_row_that_is_trained_once(tmp_path: Path) -> None:
     (tmp_path / "rows.yaml").write_text(yaml.safe_dump(SETTINGS, sort_keys=False))
     words = ("umls", "--settings", tmp_path / "rows.yaml", "--out", tmp_path / "out")
+    table = ""
     for count, row in enumerate(SETTINGS["rows"], start=1):  # the table tells of earlier rows too
         found = run("ablation.py", *words, "--rows", row)
         assert found.returncode == 0, found.stderr
@@ -72,6 +73,9 @@ def test_every_ingredient_is_a_row_that_is_trained_once(tmp_path: Path) -> None:
         table = (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8")
         rows = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
         assert rows == list(SETTINGS["rows"])[:count]
+    again = run("ablation.py", *words)
+    assert "training" not in again.stdout
+    assert (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8") == table
 
 
 def test_the_base_model_is_the_sum_of_runs_that_are_trained_once(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def certain_goals(
             kept = torch.isin(rows, mine)
             rows, goals = rows[kept], goals[kept]
         elif goal is None:
-            rows, goals = mine.unique(), torch.zeros(len(mine.unique()), dtype=torch.long)
+            rows = mine.unique()
+            goals = torch.zeros_like(rows)
         else:
             rows, goals = mine, ids[:, 0]
     return rows, goals
@@ -83,7 +84,7 @@ def certain_goals(
 def _parts(pattern: Pattern, goal: str | None) -> list[tuple[str, Pattern]]:
     """The parts of a pattern that edges connect, each with a target, the goal's first.
 
-    None where something else joins them, or is negated once more.
+    There are no parts to ask for where an inequality joins them, or something is negated in them.
 
     >>> from knowledge_sheaves.query.pattern import Edge
     >>> pattern = Pattern((Edge(0, 0, "?y"), Edge(1, 1, "?x"), Edge("?x", 2, "?z")))

@@ -183,7 +183,8 @@ class Explainer:
         )
         chance = math.prod(reason.probability for reason in reasons) * found.possible
         for part in against:
-            chance *= float(self.solver.deny(torch.tensor(part.probability).log()).exp())
+            against_it = torch.tensor(part.probability, dtype=torch.float64)
+            chance *= float(self.solver.deny(against_it.log()).exp())
         names = {v: self.graph.entities[entity] for v, entity in found.entities.items()}
         return Explanation(
             target, solver, names, reasons, found.witnesses, against, chance, found.lift
