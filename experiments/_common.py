@@ -13,6 +13,7 @@ from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training import TrainingConfig, train
+from knowledge_sheaves.training.checkpoint import checkpoint_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,17 +27,13 @@ def configs(settings: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
     return make_settings(None, {}, [f"{name}={json.dumps(v)}" for name, v in settings.items()])
 
 
-def _checkpoint(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.checkpoint.safetensors")
-
-
 def finished(folder: Path) -> bool:
     """Whether a run is at its end: one that was interrupted leaves a checkpoint beside its folder.
 
     >>> finished(Path("no such folder"))
     False
     """
-    return folder.exists() and not _checkpoint(folder).exists()
+    return folder.exists() and not checkpoint_beside(folder).exists()
 
 
 def trained(
@@ -46,7 +43,7 @@ def trained(
     if not finished(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         print(f"{folder.name}: training, {training.epochs} epochs", flush=True)
-        return train(data, model, training, out=folder, resume=_checkpoint(folder).exists())
+        return train(data, model, training, out=folder, resume=checkpoint_beside(folder).exists())
     found = SheafEmbedding.load(folder)
     assert found.info is not None, "a trained model knows how it came about"
     had = found.config.to_dict() | found.info.training | {"data": found.info.data_hash}

@@ -17,6 +17,15 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.training.optimisers import RowOptimiser
 
 
+def checkpoint_beside(folder: Path) -> Path:
+    """Where a run keeps its checkpoint: its folder is replaced as a whole when it is saved.
+
+    >>> checkpoint_beside(Path("model")).name
+    'model.checkpoint.safetensors'
+    """
+    return folder.with_name(f"{folder.name}.checkpoint.safetensors")
+
+
 def save_checkpoint(
     path: Path,
     model: nn.Module,

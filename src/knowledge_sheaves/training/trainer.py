@@ -20,14 +20,17 @@ from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_trip
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training.batches import Batches
-from knowledge_sheaves.training.checkpoint import load_checkpoint, save_checkpoint
+from knowledge_sheaves.training.checkpoint import (
+    checkpoint_beside,
+    load_checkpoint,
+    save_checkpoint,
+)
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.loggers import make_log, write_curve
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
 from knowledge_sheaves.training.parallel import Processes
 
-CHECKPOINT = "checkpoint.safetensors"
 # How often an epoch's weights enter their average: those of neighbouring steps hardly differ.
 LOOKS = 20
 
@@ -244,9 +247,8 @@ class Run:
 
     @property
     def _checkpoint(self) -> Path:
-        """Beside the model folder: the folder itself is replaced as a whole when it is saved."""
         assert self.out is not None, "only runs with an output folder have checkpoints"
-        return self.out.with_name(f"{self.out.name}.{CHECKPOINT}")
+        return checkpoint_beside(self.out)
 
     def _settings(self) -> dict[str, Any]:
         settings = self.model.config.to_dict() | self.training.to_dict()
