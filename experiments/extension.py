@@ -34,8 +34,8 @@ from knowledge_sheaves.evaluation.betae import Translation, TypeQueries
 from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, rank_among, take
 from knowledge_sheaves.evaluation.queries import ranked_and_filtered as sets_of
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query.betae import smaller_and_larger
-from knowledge_sheaves.query.sampler import sample_queries
+from knowledge_sheaves.query.facts.sampler import sample_queries
+from knowledge_sheaves.query.language.betae import smaller_and_larger
 from knowledge_sheaves.query.solve import Options, scores, settle
 
 TYPES = ("1p", "2p", "3p", "2i", "3i", "pi", "ip")

@@ -11,9 +11,9 @@ import numpy as np
 
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import STRUCTURES
-from knowledge_sheaves.query.betae import smaller_and_larger
+from knowledge_sheaves.query.facts.sampler import sample_queries
+from knowledge_sheaves.query.language.betae import smaller_and_larger
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.sampler import sample_queries
 
 FORMS = {"2u": "2u-DNF", "up": "up-DNF"}
 

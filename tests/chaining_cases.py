@@ -15,8 +15,8 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.query import Edge, Pattern, Query
-from knowledge_sheaves.query.chaining import Chaining
 from knowledge_sheaves.query.pattern import Term
+from knowledge_sheaves.query.solvers.chaining.solver import Chaining
 
 TAU = 0.5
 

@@ -20,7 +20,7 @@ from knowledge_sheaves.evaluation.queries import (
     rank_answers,
 )
 from knowledge_sheaves.graph.arrays import offsets_of
-from knowledge_sheaves.query.symbolic import SymbolicAnswers
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 
 ENTITIES = 12
 Sets = list[set[int]]

@@ -6,9 +6,9 @@ import pytest
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.sparql import parse_sparql
-from knowledge_sheaves.query.sparql_patterns import MOST_EDGES, MOST_PATTERNS
-from knowledge_sheaves.query.sparql_text import MOST_CHARACTERS
+from knowledge_sheaves.query.language.sparql import parse_sparql
+from knowledge_sheaves.query.language.sparql_patterns import MOST_EDGES, MOST_PATTERNS
+from knowledge_sheaves.query.language.sparql_text import MOST_CHARACTERS
 
 SYNTAX = {
     "": "The query ends too early (line 1, column 1); is something missing, say a '}'?",

@@ -14,9 +14,9 @@ from graph_cases import knowledge_graphs
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.readers import STRUCTURES, load, read_betae_queries
-from knowledge_sheaves.query.betae import from_betae, smaller_and_larger, template
+from knowledge_sheaves.query.facts.symbolic import answers
+from knowledge_sheaves.query.language.betae import from_betae, smaller_and_larger, template
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.symbolic import answers
 
 
 def meaning(node: Any, graph: KnowledgeGraph) -> set[int]:

@@ -16,8 +16,9 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query import Edge, Pattern, Query, certain
-from knowledge_sheaves.query.chaining import Chaining
+from knowledge_sheaves.query import Edge, Pattern, Query
+from knowledge_sheaves.query.facts import certain
+from knowledge_sheaves.query.solvers.chaining.solver import Chaining
 from knowledge_sheaves.training import TrainingConfig, train
 
 

@@ -21,10 +21,10 @@ from knowledge_sheaves.query import Edge, Pattern, Query
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.drawing import draw, plot
 from knowledge_sheaves.query.explain import Explainer, Explanation
-from knowledge_sheaves.query.extension import noise
+from knowledge_sheaves.query.language.short import to_sparql
 from knowledge_sheaves.query.results import select_json, term
-from knowledge_sheaves.query.short import to_sparql
 from knowledge_sheaves.query.solve import Options, Wanted, answer
+from knowledge_sheaves.query.solvers.harmonic.witnesses import noise
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]
 # Every model as the paper extends it; with a prior, on the sphere and lifted as a whole.

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
-from knowledge_sheaves.query.harmonic import Lift, QueryBatch, target_energies, type_prior
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+from knowledge_sheaves.query.solvers.harmonic.forms import (
+    Lift,
+    QueryBatch,
+    target_energies,
+    type_prior,
+)
 from knowledge_sheaves.query.typing import typed_parts
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]

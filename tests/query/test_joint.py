@@ -11,10 +11,11 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import Query, joint
-from knowledge_sheaves.query.harmonic import QueryBatch, reduce
+from knowledge_sheaves.query import Query
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solve import Options, Wanted, answer
+from knowledge_sheaves.query.solvers.harmonic import joint
+from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch, reduce
 
 ENTITIES = 9
 HARMONIC = Options(solver="harmonic")

@@ -10,10 +10,10 @@ import pytest
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import STRUCTURES, load
-from knowledge_sheaves.query.betae import smaller_and_larger, template
+from knowledge_sheaves.query.facts.sampler import sample_queries
+from knowledge_sheaves.query.facts.symbolic import answers
+from knowledge_sheaves.query.language.betae import smaller_and_larger, template
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query
-from knowledge_sheaves.query.sampler import sample_queries
-from knowledge_sheaves.query.symbolic import answers
 
 Graphs = tuple[KnowledgeGraph, KnowledgeGraph]
 NUM_RELATIONS = 6

@@ -15,12 +15,12 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.explain import Explainer
-from knowledge_sheaves.query.names import NAMESPACE, sparql_name
+from knowledge_sheaves.query.facts.symbolic import answers
+from knowledge_sheaves.query.language.names import NAMESPACE, sparql_name
+from knowledge_sheaves.query.language.sparql import ParsedQuery, parse_sparql
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query
 from knowledge_sheaves.query.solve import Options, Wanted, answer
-from knowledge_sheaves.query.sparql import ParsedQuery, parse_sparql
-from knowledge_sheaves.query.sparql_types import TypeClash
-from knowledge_sheaves.query.symbolic import answers
+from knowledge_sheaves.query.types import TypeClash
 
 RELATIONS = ("knows", "likes", "near", "made")
 PER_CONSTRUCT = 6  # times 18 constructs and two graphs: 216 queries

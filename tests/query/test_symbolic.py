@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from graph_cases import knowledge_graphs
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.facts.symbolic import _keys, answers, with_whole_relations
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.symbolic import _keys, answers, with_whole_relations
 
 Assignment = dict[str, int]
 

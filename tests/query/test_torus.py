@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import Query, torus
+from knowledge_sheaves.query import Query
+from knowledge_sheaves.query.budget import Limits
 from knowledge_sheaves.query.explain import Explainer
-from knowledge_sheaves.query.harmonic import QueryBatch, target_energies
-from knowledge_sheaves.query.limits import Limits
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solve import Options, Wanted, answer
+from knowledge_sheaves.query.solvers.harmonic import torus
+from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch, target_energies
 
 ENTITIES = 6
 CHAIN = (Edge(0, 0, "?a"), Edge("?a", 1, "?b"), Edge("?b", 2, "?x"))

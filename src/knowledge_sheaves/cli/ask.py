@@ -107,7 +107,7 @@ class Prompt:
 
 def questions() -> Iterator[str]:
     """Read questions and commands; SPARQL goes on until its braces close or a line is empty."""
-    from knowledge_sheaves.query.short import is_sparql
+    from knowledge_sheaves.query.language.short import is_sparql
 
     lines: list[str] = []
     while True:

@@ -18,9 +18,9 @@ from knowledge_sheaves.cli.output import AsJson, print_json, print_table, withou
 if TYPE_CHECKING:
     from knowledge_sheaves.query.answers import Answers
     from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.language.sparql import ParsedQuery
     from knowledge_sheaves.query.pattern import Query
     from knowledge_sheaves.query.solve import Wanted
-    from knowledge_sheaves.query.sparql import ParsedQuery
 
 Solver = Literal["auto", "harmonic", "chaining", "naive"]
 Facts = Literal["remembered", "ignored"]

@@ -39,9 +39,9 @@ from knowledge_sheaves.evaluation.queries import (
 )
 from knowledge_sheaves.graph.arrays import gather_slices
 from knowledge_sheaves.query.answers import by_shape
-from knowledge_sheaves.query.rows import slices
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 from knowledge_sheaves.query.solve import Options, Settled, scores, settle
-from knowledge_sheaves.query.symbolic import SymbolicAnswers
+from knowledge_sheaves.query.solvers.chaining.rows import slices
 
 FORMAT = 1
 

@@ -19,10 +19,10 @@ from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import STRUCTURES, BetaEQueries, load, read_betae_queries
 from knowledge_sheaves.graph.readers.betae import Structure, is_betae
 from knowledge_sheaves.graph.vocabulary import suggestion
-from knowledge_sheaves.query.betae import from_betae, smaller_and_larger
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
+from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
+from knowledge_sheaves.query.language.betae import from_betae, smaller_and_larger
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.symbolic import SymbolicAnswers
-from knowledge_sheaves.query.symbolic import answers as symbolic_answers
 
 POSITIVE = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 NEGATIVE = ("2in", "3in", "inp", "pin", "pni")

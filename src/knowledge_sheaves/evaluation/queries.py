@@ -18,7 +18,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.arrays import gather_slices, offsets_of
-from knowledge_sheaves.query.symbolic import SymbolicAnswers
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 
 AnswerSet: TypeAlias = Literal["hard", "easy", "hard-alone"]
 

@@ -28,12 +28,12 @@ from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.query.answers import by_shape
-from knowledge_sheaves.query.betae import smaller_and_larger
+from knowledge_sheaves.query.facts.sampler import sample_queries
+from knowledge_sheaves.query.language.betae import smaller_and_larger
 from knowledge_sheaves.query.options import CALIBRATED, Settled
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.rows import slices
-from knowledge_sheaves.query.sampler import sample_queries
 from knowledge_sheaves.query.solve import QUERY_TAU, Options, scores
+from knowledge_sheaves.query.solvers.chaining.rows import slices
 
 SLACK = 0.001
 """As much MRR is given away for fewer candidates: they are what takes time."""

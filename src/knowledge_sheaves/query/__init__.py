@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from knowledge_sheaves.query.betae import from_betae, smaller_and_larger, template
+from knowledge_sheaves.query.facts.sampler import SampledQueries, sample_queries
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
+from knowledge_sheaves.query.language.betae import from_betae, smaller_and_larger, template
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Shape
-from knowledge_sheaves.query.sampler import SampledQueries, sample_queries
-from knowledge_sheaves.query.symbolic import SymbolicAnswers
 
 __all__ = [
     "Edge",

@@ -12,12 +12,12 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
 from knowledge_sheaves.query.explain import Explainer, Explanation
+from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
+from knowledge_sheaves.query.language.short import is_sparql, to_sparql
+from knowledge_sheaves.query.language.sparql import ParsedQuery, parse_sparql
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.short import is_sparql, to_sparql
 from knowledge_sheaves.query.solve import Options, Wanted
 from knowledge_sheaves.query.solve import answer as solve
-from knowledge_sheaves.query.sparql import ParsedQuery, parse_sparql
-from knowledge_sheaves.query.symbolic import answers as symbolic_answers
 
 TOP = 10
 LIKELY = 0.5

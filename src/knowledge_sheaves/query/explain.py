@@ -16,9 +16,9 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
-from knowledge_sheaves.query.extension import extended
 from knowledge_sheaves.query.options import Options, settle
 from knowledge_sheaves.query.pattern import Edge, Pattern
+from knowledge_sheaves.query.solvers.harmonic.witnesses import extended
 from knowledge_sheaves.query.typing import typed_parts
 from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, chosen, make_solver, put
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.harmonic import Lift
-from knowledge_sheaves.query.limits import MEMORY, Limits
+from knowledge_sheaves.query.budget import MEMORY, Limits
+from knowledge_sheaves.query.solvers.harmonic.forms import Lift
 from knowledge_sheaves.query.temperature import fitted_temperature
 
 SOLVERS = ("auto", "harmonic", "naive", "chaining")

@@ -11,20 +11,24 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers, alike, by_shape, top
-from knowledge_sheaves.query.branches import harmonic_scores
-from knowledge_sheaves.query.chaining import Chaining
-from knowledge_sheaves.query.harmonic import QueryBatch
-from knowledge_sheaves.query.joint import COMBINATIONS, Combinations, best_combinations
-from knowledge_sheaves.query.limits import Limits
-from knowledge_sheaves.query.naive import naive_energies
+from knowledge_sheaves.query.budget import Limits
+from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
 from knowledge_sheaves.query.options import SOLVERS as SOLVERS
 from knowledge_sheaves.query.options import Options as Options
 from knowledge_sheaves.query.options import Settled as Settled
 from knowledge_sheaves.query.options import Wanted as Wanted
 from knowledge_sheaves.query.options import settle as settle
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.rows import slices
-from knowledge_sheaves.query.symbolic import answers as symbolic_answers
+from knowledge_sheaves.query.solvers.chaining.rows import slices
+from knowledge_sheaves.query.solvers.chaining.solver import Chaining
+from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch
+from knowledge_sheaves.query.solvers.harmonic.joint import (
+    COMBINATIONS,
+    Combinations,
+    best_combinations,
+)
+from knowledge_sheaves.query.solvers.harmonic.solver import harmonic_scores
+from knowledge_sheaves.query.solvers.naive import naive_energies
 from knowledge_sheaves.query.temperature import QUERY_TAU as QUERY_TAU
 from knowledge_sheaves.query.typing import typed_parts
 

@@ -10,15 +10,15 @@ import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.chaining_explain import Witness as Assigned
-from knowledge_sheaves.query.chaining_explain import explain
-from knowledge_sheaves.query.chaining_plan import _distances, _point, make_plan, template
-from knowledge_sheaves.query.chaining_search import Search, Solver
+from knowledge_sheaves.query.language.sparql_patterns import substitute
 from knowledge_sheaves.query.options import Settled
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
-from knowledge_sheaves.query.rows import Rows
 from knowledge_sheaves.query.solve import chaining_solver
-from knowledge_sheaves.query.sparql_patterns import substitute
+from knowledge_sheaves.query.solvers.chaining.explain import Witness as Assigned
+from knowledge_sheaves.query.solvers.chaining.explain import explain
+from knowledge_sheaves.query.solvers.chaining.plan import _distances, _point, make_plan, template
+from knowledge_sheaves.query.solvers.chaining.rows import Rows
+from knowledge_sheaves.query.solvers.chaining.search import Search, Solver
 
 
 @dataclass(frozen=True)

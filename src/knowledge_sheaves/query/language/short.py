@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.names import find_entity, find_relation
-from knowledge_sheaves.query.names import sparql_name
+from knowledge_sheaves.query.language.names import sparql_name
 
 _SPARQL = re.compile(r"\s*(?:#.*\n\s*)*(?:SELECT|ASK|PREFIX|BASE)\b", re.IGNORECASE)
 _OTHER_SPARQL = re.compile(r"\s*(?:CONSTRUCT|DESCRIBE|INSERT|DELETE)\b|[{}]", re.IGNORECASE)

@@ -27,7 +27,7 @@ def fitting(patterns: Sequence[Pattern], graph: KnowledgeGraph) -> list[Pattern]
     ...     [("Julia", "likes", "Fargo")], types={"Julia": "Person", "Fargo": "Film"})
     >>> fitting([Pattern((Edge(graph.entities.id("Fargo"), 0, "?x"),))], graph)
     Traceback (most recent call last):
-    knowledge_sheaves.query.sparql_types.TypeClash: 'likes' goes from Person to Film, \
+    knowledge_sheaves.query.types.TypeClash: 'likes' goes from Person to Film, \
 but 'Fargo' at its head is of type Film.
     """
     if len(graph.schema.types) == 1:

@@ -21,8 +21,8 @@ from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Schema
-from knowledge_sheaves.query.exists import Exists
-from knowledge_sheaves.query.limits import Limits
+from knowledge_sheaves.query.budget import Limits
+from knowledge_sheaves.query.solvers.chaining.exists import Exists
 
 # As many numbers as stay in a core's cache between one pass over them and the next.
 CACHED_NUMBERS = 1 << 18

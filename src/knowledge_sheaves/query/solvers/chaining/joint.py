@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.query.batches import Batch, batches
-from knowledge_sheaves.query.chaining_cycles import make_tables
-from knowledge_sheaves.query.chaining_plan import template
-from knowledge_sheaves.query.chaining_search import Search, Solver
-from knowledge_sheaves.query.chaining_tables import Table, largest, maximise
-from knowledge_sheaves.query.exists import BEST
-from knowledge_sheaves.query.joint import Combinations
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.rows import either, slices
+from knowledge_sheaves.query.solvers.chaining.cycles import make_tables
+from knowledge_sheaves.query.solvers.chaining.exists import BEST
+from knowledge_sheaves.query.solvers.chaining.plan import template
+from knowledge_sheaves.query.solvers.chaining.rows import either, slices
+from knowledge_sheaves.query.solvers.chaining.search import Search, Solver
+from knowledge_sheaves.query.solvers.chaining.tables import Table, largest, maximise
+from knowledge_sheaves.query.solvers.harmonic.joint import Combinations
 
 UNION = 4
 """How many times as many combinations of a union are looked at as are wanted."""

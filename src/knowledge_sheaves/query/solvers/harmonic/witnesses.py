@@ -11,7 +11,11 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.storage import dataset_of
-from knowledge_sheaves.query.harmonic import (
+from knowledge_sheaves.query.budget import Limits
+from knowledge_sheaves.query.options import Settled
+from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.solvers.chaining.rows import Rows
+from knowledge_sheaves.query.solvers.harmonic.forms import (
     Lift,
     NotDefinite,
     QueryBatch,
@@ -19,11 +23,7 @@ from knowledge_sheaves.query.harmonic import (
     reduce,
     type_prior,
 )
-from knowledge_sheaves.query.limits import Limits
-from knowledge_sheaves.query.options import Settled
-from knowledge_sheaves.query.pattern import Pattern
-from knowledge_sheaves.query.rows import Rows
-from knowledge_sheaves.query.torus import TorusGraph, least_energies, torus_graph
+from knowledge_sheaves.query.solvers.harmonic.torus import TorusGraph, least_energies, torus_graph
 from knowledge_sheaves.query.typing import typed_parts
 from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances, put
 from knowledge_sheaves.sheaf import Prior, QuadraticForm

@@ -11,11 +11,11 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.harmonic import QueryBatch, target_energies
-from knowledge_sheaves.query.limits import Limits
+from knowledge_sheaves.query.budget import Limits
+from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
 from knowledge_sheaves.query.options import Settled
 from knowledge_sheaves.query.pattern import Pattern, Query
-from knowledge_sheaves.query.symbolic import answers as symbolic_answers
+from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch, target_energies
 from knowledge_sheaves.query.typing import typed_parts
 
 

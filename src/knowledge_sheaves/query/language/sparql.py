@@ -17,17 +17,17 @@ from rdflib.plugins.sparql.parserutils import CompValue
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.names import entity_id, plain, relation_id
-from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.sparql_patterns import (
+from knowledge_sheaves.query.language.names import entity_id, plain, relation_id
+from knowledge_sheaves.query.language.sparql_patterns import (
     bound_variables,
     exclude,
     join_all,
     settle,
     substitute,
 )
-from knowledge_sheaves.query.sparql_text import ReadQuery, read, unsupported
-from knowledge_sheaves.query.sparql_types import fitting
+from knowledge_sheaves.query.language.sparql_text import ReadQuery, read, unsupported
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
+from knowledge_sheaves.query.types import fitting
 
 ASKED = "?.ask"
 """The target of an ASK whose patterns have no variable in common."""

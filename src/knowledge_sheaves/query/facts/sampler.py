@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
-from knowledge_sheaves.query.betae import template
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers, answers, with_whole_relations
+from knowledge_sheaves.query.language.betae import template
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.symbolic import SymbolicAnswers, answers, with_whole_relations
 
 # A shape that no draw in so many fits is one that the graph hardly has.
 TRIES_PER_QUERY, LEAST_TRIES = 1_000, 20_000

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.harmonic import QueryBatch
 from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch
 from knowledge_sheaves.query.typing import typed_parts
 
 

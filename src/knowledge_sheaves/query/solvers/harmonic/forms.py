@@ -19,9 +19,9 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, Multigraph
-from knowledge_sheaves.query.limits import Limits
+from knowledge_sheaves.query.budget import Limits
 from knowledge_sheaves.query.pattern import Pattern
-from knowledge_sheaves.query.torus import least_energies, torus_graph
+from knowledge_sheaves.query.solvers.harmonic.torus import least_energies, torus_graph
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticForm, energy_form
 from knowledge_sheaves.sheaf.linalg import diagonal_scale
 from knowledge_sheaves.sheaf.quadratic import accumulate

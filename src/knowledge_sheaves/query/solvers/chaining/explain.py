@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import SheafError
-from knowledge_sheaves.query.chaining_cycles import make_tables
-from knowledge_sheaves.query.chaining_plan import Arrow
-from knowledge_sheaves.query.chaining_search import Search
-from knowledge_sheaves.query.chaining_tables import Table, maximise
+from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query
-from knowledge_sheaves.query.symbolic import answers
+from knowledge_sheaves.query.solvers.chaining.cycles import make_tables
+from knowledge_sheaves.query.solvers.chaining.plan import Arrow
+from knowledge_sheaves.query.solvers.chaining.search import Search
+from knowledge_sheaves.query.solvers.chaining.tables import Table, maximise
 
 
 @dataclass(frozen=True)

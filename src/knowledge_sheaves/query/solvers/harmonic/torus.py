@@ -20,8 +20,8 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Multigraph
-from knowledge_sheaves.query.limits import Limits
-from knowledge_sheaves.query.rows import slices
+from knowledge_sheaves.query.budget import Limits
+from knowledge_sheaves.query.solvers.chaining.rows import slices
 from knowledge_sheaves.sheaf.valued import torus_difference
 
 MOST_VALLEYS = 128

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.answers import top
-from knowledge_sheaves.query.harmonic import (
+from knowledge_sheaves.query.budget import Limits
+from knowledge_sheaves.query.solvers.harmonic.forms import (
     Lift,
     NotDefinite,
     QueryBatch,
@@ -23,7 +24,6 @@ from knowledge_sheaves.query.harmonic import (
     target_bias,
     type_prior,
 )
-from knowledge_sheaves.query.limits import Limits
 from knowledge_sheaves.sheaf import QuadraticForm
 
 COMBINATIONS = 1_000_000

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
-from knowledge_sheaves.query.chaining_plan import filled
+from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.pattern import Pattern, Query, Term, connected_variables
-from knowledge_sheaves.query.symbolic import answers
+from knowledge_sheaves.query.solvers.chaining.plan import filled
 
 MOST_ROWS = 10_000_000
 """How many ways through the facts are listed for a query."""

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.query.certain import certain_goals
-from knowledge_sheaves.query.chaining_cycles import exact
-from knowledge_sheaves.query.chaining_plan import (
+from knowledge_sheaves.query.facts.certain import certain_goals
+from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.solvers.chaining.cycles import exact
+from knowledge_sheaves.query.solvers.chaining.exists import BEST, Exists
+from knowledge_sheaves.query.solvers.chaining.plan import (
     Apart,
     Arrow,
     Equal,
@@ -25,9 +27,7 @@ from knowledge_sheaves.query.chaining_plan import (
     Plan,
     make_plan,
 )
-from knowledge_sheaves.query.exists import BEST, Exists
-from knowledge_sheaves.query.pattern import Pattern
-from knowledge_sheaves.query.rows import Part, Rows, gather, slices
+from knowledge_sheaves.query.solvers.chaining.rows import Part, Rows, gather, slices
 
 # How many candidates each entity behind an unknown proposes.
 PROPOSALS = 4

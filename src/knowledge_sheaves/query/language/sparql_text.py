@@ -12,7 +12,7 @@ from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.names import NAMESPACE, hide, hide_escaped
+from knowledge_sheaves.query.language.names import NAMESPACE, hide, hide_escaped
 
 MOST_CHARACTERS = 100_000
 

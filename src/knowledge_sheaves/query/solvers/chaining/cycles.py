@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.chaining_plan import Factor, Negation
-from knowledge_sheaves.query.chaining_tables import Table, largest, maximise
-from knowledge_sheaves.query.rows import slices
+from knowledge_sheaves.query.solvers.chaining.plan import Factor, Negation
+from knowledge_sheaves.query.solvers.chaining.rows import slices
+from knowledge_sheaves.query.solvers.chaining.tables import Table, largest, maximise
 
 if TYPE_CHECKING:
-    from knowledge_sheaves.query.chaining_search import Search
+    from knowledge_sheaves.query.solvers.chaining.search import Search
 
 
 def exact(search: Search) -> Tensor:

@@ -23,16 +23,16 @@ from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import check_ids
 from knowledge_sheaves.query.batches import Batch, batches
-from knowledge_sheaves.query.certain import certain
-from knowledge_sheaves.query.chaining_explain import Explanation, explain
-from knowledge_sheaves.query.chaining_joint import best_combinations
-from knowledge_sheaves.query.chaining_plan import make_plan, template
-from knowledge_sheaves.query.chaining_search import Search, Solver
-from knowledge_sheaves.query.exists import Exists
-from knowledge_sheaves.query.joint import Combinations
-from knowledge_sheaves.query.limits import MEMORY, Limits
+from knowledge_sheaves.query.budget import MEMORY, Limits
+from knowledge_sheaves.query.facts.certain import certain
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.rows import Rows, either
+from knowledge_sheaves.query.solvers.chaining.exists import Exists
+from knowledge_sheaves.query.solvers.chaining.explain import Explanation, explain
+from knowledge_sheaves.query.solvers.chaining.joint import best_combinations
+from knowledge_sheaves.query.solvers.chaining.plan import make_plan, template
+from knowledge_sheaves.query.solvers.chaining.rows import Rows, either
+from knowledge_sheaves.query.solvers.chaining.search import Search, Solver
+from knowledge_sheaves.query.solvers.harmonic.joint import Combinations
 from knowledge_sheaves.query.temperature import fitted_temperature
 
 FACTS = ("remembered", "ignored")

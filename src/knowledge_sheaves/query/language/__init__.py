@@ -1,0 +1,1 @@
+"""How questions are written: SPARQL, the short form, and the nested tuples of BetaE."""

@@ -1,0 +1,1 @@
+"""Chaining: every unknown is a real entity."""
