@@ -18,10 +18,9 @@ from _measure import peak_gib, seconds
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import Query
+from knowledge_sheaves.query import Options, Query, scores
 from knowledge_sheaves.query.answers import top
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.solve import Options, scores
 from knowledge_sheaves.sheaf import BlockMap
 
 ENTITIES, RELATIONS, QUERIES, DIM = 63_361, 200, 1_000, 512

@@ -15,7 +15,7 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query.asking import Asker
-from knowledge_sheaves.query.explain import Explanation, Reason
+from knowledge_sheaves.query.explanation import Explanation, Reason
 from knowledge_sheaves.training import TrainingConfig, train
 
 QUESTIONS = {
@@ -69,7 +69,7 @@ def sentence(reason: Reason, held_back: set[Fact]) -> str:
 def because(explanation: Explanation, held_back: set[Fact]) -> list[str]:
     """The reasons for an answer, and what speaks against it."""
     reasons = [sentence(reason, held_back) for reason in explanation.reasons]
-    for part in explanation.against:
+    for part in (each.part for each in explanation.against):
         denied = " and ".join(
             " ".join(map(words, (r.head, r.relation, r.tail))) for r in part.reasons
         )

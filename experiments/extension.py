@@ -34,9 +34,9 @@ from knowledge_sheaves.evaluation.betae import Translation, TypeQueries
 from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, rank_among, take
 from knowledge_sheaves.evaluation.queries import ranked_and_filtered as sets_of
 from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.query import Options, scores
 from knowledge_sheaves.query.facts.sampler import sample_queries
 from knowledge_sheaves.query.language.betae import smaller_and_larger
-from knowledge_sheaves.query.solve import Options, scores, settle
 
 TYPES = ("1p", "2p", "3p", "2i", "3i", "pi", "ip")
 """The types that all solvers answer."""
@@ -169,7 +169,7 @@ def answer_paths(
     weights, found = fingerprint(model), dict[str, dict[str, Numbers]]()
     for name, options in ways.items():
         for kind, asked in paths.items():
-            parts = (weights, settle(model, options), asked.queries, asked.hard.ids.tolist())
+            parts = (weights, options.start(model).choices, asked.queries, asked.hard.ids.tolist())
             key = hashlib.sha256(repr(parts).encode()).hexdigest()
             if key not in kept:
                 try:
@@ -331,12 +331,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--docs", type=Path, help="write table and pictures there, too")
     given = parser.parse_args(words)
     model = SheafEmbedding.load(given.model)
-    strength = given.strength or settle(model).strength or 1.0
+    strength = given.strength or Options("harmonic").start(model).settings.strength or 1.0
     (given.out / "state").mkdir(parents=True, exist_ok=True)
     closed = without_search(model, strength)
     searched = dict(chaining(facts, k) for facts in FACTS for k in given.k)
     results = answer_benchmark(model, closed | searched, given)
-    one_k = dict(chaining(facts, settle(model).k) for facts in FACTS)
+    best_k = Options("chaining").start(model).settings.k
+    one_k = dict(chaining(facts, best_k) for facts in FACTS)
     paths = answer_paths(
         model, closed | one_k, draw_paths(model, given), given.out / "state" / "paths.json"
     )

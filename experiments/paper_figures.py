@@ -41,7 +41,7 @@ from knowledge_sheaves.evaluation import RankMetrics, rank_triples
 from knowledge_sheaves.evaluation.benchmark import Protocol, benchmark
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query import Options
 
 SETTINGS = Path(__file__).parent / "paper"
 MODELS = ("se", "se-orthogonal", "translational", "transe")

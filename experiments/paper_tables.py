@@ -26,7 +26,7 @@ from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport
 from knowledge_sheaves.evaluation.published import PublishedRow
 from knowledge_sheaves.evaluation.queries import AnswerRanks, AnswerSet, interval
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query import Options
 
 SETTINGS = Path(__file__).parent / "paper"
 PAPER_EPOCHS = 250

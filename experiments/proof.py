@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from _common import markdown, write_text
@@ -23,7 +22,7 @@ from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress, Protocol, 
 from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, plot
 from knowledge_sheaves.evaluation.betae import GROUPS
 from knowledge_sheaves.evaluation.published import mean_of
-from knowledge_sheaves.query.solve import Options
+from knowledge_sheaves.query import Options
 
 ROWS = {
     "harmonic": Options(solver="harmonic", strength=0.0),
@@ -90,7 +89,7 @@ def main() -> None:
                 model,
                 given.queries,
                 given.split,
-                options=replace(options, k=given.k),
+                options=options.but(k=given.k),
                 protocol=Protocol(sample=given.sample, half=given.half),
                 state=given.out / f"{name}.state.json",
                 progress=tell,

@@ -14,7 +14,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import Edge, Pattern, Query
+from knowledge_sheaves.query import Budget, Edge, Pattern, Query
 from knowledge_sheaves.query.pattern import Term
 from knowledge_sheaves.query.solvers.chaining.solver import Chaining
 
@@ -83,9 +83,11 @@ class Exhaustive:
         return p
 
 
-def chaining(model: SheafEmbedding, queries: Sequence[Query], **options: Any) -> torch.Tensor:
+def chaining(
+    model: SheafEmbedding, queries: Sequence[Query], budget: Budget | None = None, **options: Any
+) -> torch.Tensor:
     """The probability of every entity as the target, (queries, entities)."""
-    return Chaining(model, **options).log_probabilities(queries).exp()
+    return Chaining.of(model, budget, **options).log_probabilities(queries).exp()
 
 
 def _distances(pattern: Pattern, target: str, values: Iterable[str]) -> dict[str, int]:

@@ -14,8 +14,8 @@ import pytest
 
 from knowledge_sheaves.cli.ask import Completer
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.query import Options
 from knowledge_sheaves.query.asking import Asker
-from knowledge_sheaves.query.solve import Options
 
 Sheaves = Callable[..., tuple[int, str, str]]
 PATH = "SELECT ?x { :virus :causes/:affects ?x }"

@@ -11,8 +11,8 @@ import torch
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, direct_sum, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
+from knowledge_sheaves.query import Options, scores
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.solve import Options, scores
 
 GRAPH = KnowledgeGraph.from_triples(
     [("a", "r", "b"), ("b", "s", "c"), ("c", "r", "d"), ("d", "s", "a"), ("a", "s", "c")]

@@ -15,8 +15,6 @@ from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.embedding.storage import save_calibration
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.query_calibration import (
-    PARAMETERS,
-    SLACK,
     QueryCalibration,
     Trial,
     calibrate,
@@ -25,7 +23,8 @@ from knowledge_sheaves.evaluation.query_calibration import (
     reciprocal_ranks,
 )
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query.solve import Options, scores, settle
+from knowledge_sheaves.query import Options, scores
+from knowledge_sheaves.query.solvers import Chaining
 from knowledge_sheaves.training import TrainingConfig, train
 
 
@@ -51,8 +50,10 @@ def without_time(found: QueryCalibration) -> list[Trial]:
 def test_the_best_of_what_was_tried_is_chosen(
     model: SheafEmbedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = replace(PARAMETERS["k"], values=(1, 2, 3, 4, 8))  # of 14 entities
-    monkeypatch.setitem(PARAMETERS, "k", few)
+    known = Chaining.Settings.parameters()
+    assert known["k"].fit is not None
+    few = replace(known["k"].fit, values=(1, 2, 3, 4, 8))  # of 14 entities
+    monkeypatch.setitem(known, "k", replace(known["k"], fit=few))
     told: list[tuple[Trial, int]] = []
     found = calibrate(
         model, drawn_queries(model, 8), report=lambda trial, left: told.append((trial, left))
@@ -64,15 +65,16 @@ def test_the_best_of_what_was_tried_is_chosen(
         (chosen,) = (trial for trial in tried if found.chosen(trial))
         best = max(trial.mrr for trial in tried)
         assert best > min(trial.mrr for trial in tried)
-        assert chosen.mrr >= best - (SLACK if name == "k" else 0)
-        assert name != "k" or all(t.mrr < best - SLACK for t in tried if t.value < chosen.value)
+        assert chosen.mrr >= best - (few.slack if name == "k" else 0)
+        assert name != "k" or all(t.mrr < best - few.slack for t in tried if t.value < chosen.value)
     assert not found.notes
     assert model.info is not None
     model.info.calibration = found.values
-    settled = settle(model)
-    for name in ("softness", "focus", "kappa", "k", "strength"):
-        assert getattr(settled, name) == found.values[name]
-    assert settled.tau == found.values["query_tau"]
+    for solver in ("chaining", "harmonic"):
+        settled = Options(solver).start(model).choices
+        for name in settled.keys() & {"softness", "focus", "kappa", "k", "strength"}:
+            assert settled[name] == found.values[name]
+        assert settled["tau"] == found.values["query_tau"]
 
 
 def test_what_was_chosen_before_does_not_matter(model: SheafEmbedding) -> None:
@@ -130,7 +132,7 @@ def test_reciprocal_ranks_are_those_of_the_definition(model: SheafEmbedding) -> 
             ]
             expected.append(np.mean([1 / rank for rank in ranks]))
         np.testing.assert_allclose(reciprocal_ranks(model, group, options), expected)
-        tight = replace(options, memory_limit=4096)  # nine queries at a time
+        tight = options.but(memory_limit=4096)  # nine queries at a time
         np.testing.assert_allclose(reciprocal_ranks(model, group, tight), expected)
 
 

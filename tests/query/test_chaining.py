@@ -16,7 +16,7 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query import Edge, Pattern, Query
+from knowledge_sheaves.query import Budget, Edge, Pattern, Query
 from knowledge_sheaves.query.facts import certain
 from knowledge_sheaves.query.solvers.chaining.solver import Chaining
 from knowledge_sheaves.training import TrainingConfig, train
@@ -41,26 +41,31 @@ def test_without_a_cut_it_is_exhaustive_search(
 def test_reasons_multiply_to_the_probability(
     data: st.DataObject, model: SheafEmbedding, remembered: bool, kappa: float
 ) -> None:
+    """Whatever the focus, the softness, the cut to k candidates and the number of branches."""
     size, focus = model.graph.num_entities, data.draw(st.sampled_from([1.0, 2.0]))
-    query = Query(("?x",), (data.draw(patterns(size)),))
+    softness, k = data.draw(st.sampled_from([0.0, 0.5, 1.0])), data.draw(st.integers(1, size))
+    branches = data.draw(st.lists(patterns(size), min_size=1, max_size=2))
+    query = Query(("?x",), tuple(branches))
     facts = "remembered" if remembered else "ignored"
-    solver = Chaining(model, k=size, facts=facts, kappa=kappa, focus=focus, tau=TAU)
+    told = {"k": k, "facts": facts, "kappa": kappa, "focus": focus, "softness": softness}
+    solver = Chaining.of(model, tau=TAU, **told)
     values = solver.log_probabilities([query])[0]
-    answer = int(values.argmax())
-    if values[answer] == -torch.inf:
-        return
-    found = solver.explain(query, answer)
-    assert found.log_probability == pytest.approx(float(values[answer]), abs=1e-9)
-    product = np.prod([r.probability for r in found.reasons]) * np.prod(found.denied)
-    assert np.log(product) == pytest.approx(found.log_probability, abs=1e-9)
-    for reason in found.reasons:
-        row = [[reason.head, reason.edge.relation, reason.tail]]
-        assert reason.known == bool(model.graph.contains(row)[0])
-        if reason.known and remembered:
-            assert reason.probability == 1
-    for variable, witnesses in found.witnesses.items():
-        assert found.assignment[variable] in [w.entity for w in witnesses]
-        assert witnesses[0].log_probability == pytest.approx(found.log_probability, abs=1e-9)
+    for answer in {int(values.argmax()), data.draw(st.integers(0, size - 1))}:
+        if values[answer] == -torch.inf:
+            continue
+        found = solver.explain(query, [answer])
+        assert found.probability == pytest.approx(float(values[answer].exp()), abs=1e-9)
+        for reason in found.reasons:
+            ids = (model.graph.entities.id(name) for name in (reason.head, reason.tail))
+            head, tail = ids
+            row = [[head, int(reason.edge.relation), tail]]
+            assert reason.known == bool(model.graph.contains(row)[0])
+            if reason.known and remembered:
+                assert reason.weight == pytest.approx(1)
+        for against in found.against:
+            chance = against.part.branch_probability
+            denied = 0.0 if chance == 1.0 and remembered else 1 - min(1.0, kappa * chance)
+            assert against.left == pytest.approx(denied, abs=1e-9)
 
 
 @given(st.data(), models())
@@ -70,8 +75,8 @@ def test_batches_and_memory_change_nothing(data: st.DataObject, model: SheafEmbe
     size, softness = model.graph.num_entities, data.draw(st.sampled_from([0.0, 0.5]))
     drawn = data.draw(st.lists(patterns(size), min_size=2, max_size=3))
     queries = [Query(("?x",), (pattern,)) for pattern in drawn * 2]
-    together = Chaining(model, k=size, softness=softness, tau=TAU).log_probabilities(queries)
-    tight = Chaining(model, k=size, softness=softness, tau=TAU, memory_limit=20_000)
+    together = Chaining.of(model, k=size, softness=softness, tau=TAU).log_probabilities(queries)
+    tight = Chaining.of(model, Budget(memory=20_000), k=size, softness=softness, tau=TAU)
     for query, row in zip(queries, together, strict=True):
         alone = tight.log_probabilities([query])
         np.testing.assert_allclose(alone[0], row, atol=1e-9)
@@ -213,8 +218,8 @@ def test_the_cut_leaves_the_best_answers_alone(umls: SheafEmbedding, facts: str)
         for shapes in grounded(umls.graph, 40)
         for pattern in shapes.values()
     ]
-    full = Chaining(umls, k=umls.graph.num_entities, facts=facts).log_probabilities(queries)
-    cut = Chaining(umls, k=32, facts=facts).log_probabilities(queries)
+    full = Chaining.of(umls, k=umls.graph.num_entities, facts=facts).log_probabilities(queries)
+    cut = Chaining.of(umls, k=32, facts=facts).log_probabilities(queries)
     # Many answers are certain: one that is as good as another is no difference.
     shown, best = full.gather(1, cut.topk(10).indices), full.topk(10).values
     assert torch.isclose(shown, best, atol=1e-4).float().mean() >= 0.99
@@ -235,7 +240,7 @@ def test_an_inner_unknown_is_cut_by_what_is_behind_it(umls: SheafEmbedding) -> N
 def test_unlikely_answers_keep_their_order(umls: SheafEmbedding, softness: float) -> None:
     path = [Edge(0, 0, "?0"), *(Edge(f"?{i}", 0, f"?{i + 1}") for i in range(12))]
     query = Query(("?12",), (Pattern(tuple(path)),))
-    cold = Chaining(umls, facts="ignored", tau=0.05, k=8, softness=softness)
+    cold = Chaining.of(umls, facts="ignored", tau=0.05, k=8, softness=softness)
     values = cold.log_probabilities([query])[0]
     assert values.isfinite().all()
     assert values.min() < -104  # where float32 has no probability any more
@@ -245,13 +250,13 @@ def test_unlikely_answers_keep_their_order(umls: SheafEmbedding, softness: float
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"k": 0}, "at least one candidate"),
-        ({"facts": "forgotten"}, "remembered or ignored"),
+        ({"k": 0}, "k is a whole number, at least 1, not 0"),
+        ({"facts": "forgotten"}, "facts is one of remembered, ignored, not 'forgotten'"),
         ({"kappa": -1.0}, "kappa"),
-        ({"softness": 2.0}, "Softness is between 0"),
-        ({"focus": 0.0}, "focus on unknowns"),
-        ({"tau": 0.0}, "temperature"),
-        ({"tau": None}, "no temperature"),
+        ({"softness": 2.0}, "softness is a number between 0 and 1"),
+        ({"focus": 0.0}, "focus is a number above 0"),
+        ({"tau": 0.0}, "tau is a number above 0"),
+        ({"tau": float("nan")}, "tau is a number above 0"),
     ],
 )
 def test_bad_options(options: dict[str, object], words: str) -> None:
@@ -265,10 +270,10 @@ def test_limits_are_kept() -> None:
     model = SheafEmbedding(model_config("transe", dim=4), films())
     query = Query(("?x",), (Pattern((Edge(0, 0, "?x"),)),))
     with pytest.raises(SheafError, match="time limit"):
-        chaining(model, [query], tau=1.0, time_limit=-1.0)
+        chaining(model, [query], Budget(deadline=0.0), tau=1.0)
     ring = (Edge("?x", 0, "?u"), Edge("?u", 0, "?v"), Edge("?v", 0, "?x"))
     with pytest.raises(InputError, match="memory limit"):
-        chaining(model, [Query(("?x",), (Pattern(ring),))], tau=1.0, memory_limit=100)
+        chaining(model, [Query(("?x",), (Pattern(ring),))], Budget(memory=100), tau=1.0)
 
 
 def test_several_targets_have_no_single_list() -> None:
@@ -303,8 +308,8 @@ def test_combinations_are_those_of_exhaustive_search(
     query = Query(targets, tuple(union))
     facts = "remembered" if remembered else "ignored"
     count = data.draw(st.sampled_from([1, 3, size ** len(targets)]))
-    solver = Chaining(model, k=size, facts=facts, kappa=kappa, tau=TAU)
-    (found,) = solver.combinations([query], count)
+    solver = Chaining.of(model, k=size, facts=facts, kappa=kappa, tau=TAU)
+    (found,) = solver.combinations([query], count, None)
     expected = combinations_by_search(model, query, remembered, kappa)
     p = torch.exp(-found.energies).tolist()
     assert p == pytest.approx([expected[tuple(row)] for row in found.ids.tolist()], abs=1e-9)
@@ -322,8 +327,8 @@ def test_combinations_of_a_batch_are_those_of_each_alone(umls: SheafEmbedding) -
     shapes = list(grounded(umls.graph, 3))
     queries = [Query(("?v", "?x"), (each["pi"],)) for each in shapes]
     queries += [Query(("?v", "?x"), (each["pin"], each["ip"])) for each in shapes]
-    solver = Chaining(umls, k=16)
-    together = solver.combinations(queries, 6)
+    solver = Chaining.of(umls, k=16)
+    together = solver.combinations(queries, 6, None)
     for query, found in zip(queries, together, strict=True):
-        (alone,) = solver.combinations([query], 6)
+        (alone,) = solver.combinations([query], 6, None)
         torch.testing.assert_close(alone.energies, found.energies)

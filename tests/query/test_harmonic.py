@@ -12,13 +12,11 @@ from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
-from knowledge_sheaves.query.solvers.harmonic.forms import (
-    Lift,
-    QueryBatch,
-    target_energies,
-    type_prior,
-)
-from knowledge_sheaves.query.typing import typed_parts
+from knowledge_sheaves.query.solvers.harmonic.forms import Lift
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
+from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
+from knowledge_sheaves.query.types import readings
+from query_cases import target_energies
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]
 ENTITIES, RELATIONS = 5, 3
@@ -65,13 +63,13 @@ def _edge(draw: st.DrawFn, pair: list[object], relation: st.SearchStrategy[int])
     return Edge(head, draw(relation), tail)
 
 
-def batch_of(model: SheafEmbedding, pattern: Pattern, target: str) -> QueryBatch:
-    parts = [typed_parts(pattern, model.graph)[0]]
-    return QueryBatch.of(model, [pattern], parts, target)
+def batch_of(model: SheafEmbedding, pattern: Pattern, target: str) -> QueryGraph:
+    parts = [readings(pattern, model.graph)[0]]
+    return QueryGraph.of(model, [pattern], parts, target)
 
 
 def residual_rows(
-    model: SheafEmbedding, batch: QueryBatch, values: dict[int, torch.Tensor], unknown: list[int]
+    model: SheafEmbedding, batch: QueryGraph, values: dict[int, torch.Tensor], unknown: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The residuals of all edges as A y + b in the unknowns' coordinates, from single maps."""
     dims = {v: model.n_blocks * model.widths[batch.types[v]] for v in range(len(batch.types))}
@@ -103,7 +101,7 @@ def residual_rows(
     return torch.cat(rows), torch.cat(right)
 
 
-def brute_force(model: SheafEmbedding, batch: QueryBatch, target: str) -> torch.Tensor:
+def brute_force(model: SheafEmbedding, batch: QueryGraph, target: str) -> torch.Tensor:
     """For every entity in the target's place, the minimum over the unknowns by least squares."""
     vertex = batch.vertex(target)
     unknown = [batch.vertex(v) for v in batch.variables if v != target]
@@ -290,13 +288,13 @@ def test_batches_and_types_of_different_width() -> None:
     graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=[0, 0, 0, 1, 1])
     model = SheafEmbedding(model_config("se"), graph, seed=1).double().requires_grad_(False)
     patterns_ = [Pattern((Edge(e, 0, "?y"), Edge("?y", 1, "?x"))) for e in (0, 1, 2)]
-    parts = [typed_parts(p, graph)[0] for p in patterns_]
-    batch = QueryBatch.of(model, patterns_, parts, "?x")
+    parts = [readings(p, graph)[0] for p in patterns_]
+    batch = QueryGraph.of(model, patterns_, parts, "?x")
     assert target_energies(model, batch, "?x").shape == (3, 2)
     for row, pattern in enumerate(patterns_):
-        alone = target_energies(model, QueryBatch.of(model, [pattern], parts[:1], "?x"), "?x")
+        alone = target_energies(model, QueryGraph.of(model, [pattern], parts[:1], "?x"), "?x")
         torch.testing.assert_close(target_energies(model, batch, "?x")[row], alone[0])
     with pytest.raises(
         InputError, match=r"'friends' goes from Person to Person, but .* of type Film"
     ):
-        typed_parts(Pattern((Edge(3, 0, "?x"),)), graph)
+        readings(Pattern((Edge(3, 0, "?x"),)), graph)

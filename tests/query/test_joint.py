@@ -11,11 +11,11 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import Query
+from knowledge_sheaves.query import Options, Query, Wanted, answer
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.solve import Options, Wanted, answer
 from knowledge_sheaves.query.solvers.harmonic import joint
-from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch, reduce
+from knowledge_sheaves.query.solvers.harmonic.forms import reduce
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 
 ENTITIES = 9
 HARMONIC = Options(solver="harmonic")
@@ -50,7 +50,7 @@ def test_combinations_are_the_best_of_all(name: str, pattern: Pattern) -> None:
     query = Query(("?a", "?b"), (pattern,))
     (found,) = answer(model, query, HARMONIC, Wanted(top=12))
     assert found.solver == "harmonic"
-    batch = QueryBatch.of(model, [pattern], [tuple(e.relation for e in pattern.edges)], "?b")
+    batch = QueryGraph.of(model, [pattern], [tuple(e.relation for e in pattern.edges)], "?b")
     form = reduce(model, batch, ("?a", "?b"))
     a, b = batch.vertex("?a"), batch.vertex("?b")
     energies = {

@@ -8,9 +8,7 @@ import torch
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import sample_queries
-from knowledge_sheaves.query.explain import Explainer
-from knowledge_sheaves.query.solve import Options, scores, settle
+from knowledge_sheaves.query import Options, sample_queries, scores
 
 CALIBRATION = {
     "tau": 3.0,
@@ -36,17 +34,17 @@ def model() -> SheafEmbedding:
 def test_what_is_given_wins_over_the_calibration_and_that_over_the_defaults(
     model: SheafEmbedding,
 ) -> None:
-    found = settle(model, Options("harmonic", k=9, tau=1.5))
-    assert (found.solver, found.k, found.tau) == ("harmonic", 9, 1.5)
-    assert (found.strength, found.kappa) == (4.0, 7.0)
-    assert settle(model, found) == found
-    assert settle(model).tau == 0.2
+    given = Options("harmonic", k=9, tau=1.5)
+    found = given.start(model).settings
+    assert (found.tau, found.strength, found.kappa) == (1.5, 4.0, 7.0)
+    assert given.but(solver="chaining").start(model).settings.k == 9
+    assert Options().start(model).settings.tau == 0.2
     bare = SheafEmbedding(model_config("transe", dim=8), model.graph)
-    plain = settle(bare)
-    assert (plain.strength, plain.kappa, plain.k, plain.tau) == (0.0, 1.0, 64, 1.0)
+    plain = Options().start(bare)
+    assert (plain.settings.kappa, plain.settings.k, plain.settings.tau) == (1.0, 64, 1.0)
+    assert Options("harmonic").start(bare).settings.strength == 0.0
     bare.info = ModelInfo(calibration={"tau": 3.0})  # of facts, for want of one of queries
-    assert settle(bare).tau == 3.0
-    assert Explainer(model).options == settle(model)
+    assert Options().start(bare).settings.tau == 3.0
 
 
 @pytest.mark.parametrize(

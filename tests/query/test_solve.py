@@ -12,11 +12,9 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
-from knowledge_sheaves.query import Query
-from knowledge_sheaves.query.answers import by_shape
-from knowledge_sheaves.query.explain import Explainer
+from knowledge_sheaves.query import Asker, Options, Query, Wanted, answer, scores
+from knowledge_sheaves.query.batches import by_shape
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.solve import Options, Wanted, answer, scores
 
 ENTITIES = 30
 
@@ -94,7 +92,7 @@ PAIR = Query(("?0", "?1"), path(0, 1, 2).patterns)
 @pytest.mark.parametrize("solver", ["harmonic", "chaining", "naive"])
 def test_every_solver_has_limits(transe: SheafEmbedding, solver: str, query: Query) -> None:
     if solver == "naive" and len(query.targets) > 1:
-        with pytest.raises(InputError, match="use the solver chaining"):
+        with pytest.raises(InputError, match="use harmonic or chaining"):
             answer(transe, query, Options(solver))
         return
     with pytest.raises(SheafError, match="longer than its time limit"):
@@ -103,7 +101,7 @@ def test_every_solver_has_limits(transe: SheafEmbedding, solver: str, query: Que
         answer(transe, query, Options(solver, tau=1.0, memory_limit=100))
     if solver != "naive":
         (found,) = answer(transe, query, Options(solver, tau=1.0))
-        hurried = Explainer(transe, Options(solver, tau=1.0, time_limit=-1))
+        hurried = Asker(transe, Options(solver, tau=1.0, time_limit=-1))
         with pytest.raises(SheafError, match="longer than its time limit"):
             hurried.explain(found)
 
@@ -124,12 +122,10 @@ def test_the_time_runs_out_between_queries(
                 answer(transe, queries, options)
 
 
-def test_without_a_temperature_there_is_only_an_order(transe: SheafEmbedding) -> None:
-    (energies,) = answer(transe, path(0, 1), Options("harmonic"))
-    assert energies.probabilities is None
-    assert not energies.notes
+def test_without_a_temperature_probabilities_are_those_of_one(transe: SheafEmbedding) -> None:
     union = Query(("?0",), path(0, 1).patterns + path(3, 2).patterns)
-    for query, solver in ((union, "harmonic"), (path(0, 1), "chaining"), (PAIR, "chaining")):
+    both = [(query, s) for s in ("harmonic", "chaining") for query in (path(0, 1), union)]
+    for query, solver in [*both, (PAIR, "chaining")]:
         (found,) = answer(transe, query, Options(solver))
         assert found.probabilities is not None
         assert "No temperature was fitted" in found.notes[0]

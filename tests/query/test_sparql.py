@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.explain import Explainer
+from knowledge_sheaves.query import Options, Wanted, answer
 from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.language.names import NAMESPACE, sparql_name
 from knowledge_sheaves.query.language.sparql import ParsedQuery, parse_sparql
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query
-from knowledge_sheaves.query.solve import Options, Wanted, answer
 from knowledge_sheaves.query.types import TypeClash
+from query_cases import explain
 
 RELATIONS = ("knows", "likes", "near", "made")
 PER_CONSTRUCT = 6  # times 18 constructs and two graphs: 216 queries
@@ -251,7 +251,7 @@ def check_known_come_first(
         (found,) = answer(model, query, options, Wanted(top=len(known)))
         assert {each.names for each in found} == known
         assert not found.energies.any()
-        reasons = Explainer(model, options).explain(found, len(known) - 1).reasons
+        reasons = explain(model, found, len(known) - 1, options).reasons
         assert all(reason.known for reason in reasons)
 
 

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.query import Query
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.explain import Explainer
+from knowledge_sheaves.query import Options, Query, Wanted, answer
+from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.pattern import Edge, Pattern
-from knowledge_sheaves.query.solve import Options, Wanted, answer
 from knowledge_sheaves.query.solvers.harmonic import torus
-from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch, target_energies
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
+from query_cases import explain, target_energies
 
 ENTITIES = 6
 CHAIN = (Edge(0, 0, "?a"), Edge("?a", 1, "?b"), Edge("?b", 2, "?x"))
@@ -51,11 +50,11 @@ def patterns(draw: st.DrawFn) -> Pattern:
     return Pattern(tuple(Edge(head, r, tail) for head, tail, r in edges))
 
 
-def batch_of(model: SheafEmbedding, pattern: Pattern) -> QueryBatch:
-    return QueryBatch.of(model, [pattern], [[e.relation for e in pattern.edges]], "?x")
+def batch_of(model: SheafEmbedding, pattern: Pattern) -> QueryGraph:
+    return QueryGraph.of(model, [pattern], [[e.relation for e in pattern.edges]], "?x")
 
 
-def by_windings(model: SheafEmbedding, batch: QueryBatch) -> torch.Tensor:
+def by_windings(model: SheafEmbedding, batch: QueryGraph) -> torch.Tensor:
     """min over whole numbers m of the least squares ‖δy + b + m‖², coordinate by coordinate."""
     slots, goal = batch.entities.shape[1], batch.vertex("?x")
     ends = list(zip(batch.graph.heads.tolist(), batch.graph.tails.tolist(), strict=True))
@@ -125,19 +124,19 @@ def test_memory_is_no_ones_business() -> None:
     model = make()
     shape = [[e.relation for e in CHAIN]] * 4
     many = [Pattern((Edge(e, 0, "?a"), *CHAIN[1:])) for e in range(4)]
-    batch = QueryBatch.of(model, many, shape, "?x")
+    batch = QueryGraph.of(model, many, shape, "?x")
     whole = target_energies(model, batch, "?x")
-    parts = target_energies(model, batch, "?x", limits=Limits(memory=1_000))
+    parts = target_energies(model, batch, "?x", budget=Budget(memory=1_000))
     torch.testing.assert_close(whole, parts)
     with pytest.raises(InputError, match="memory limit"):
-        target_energies(model, batch, "?x", limits=Limits(memory=100))
+        target_energies(model, batch, "?x", budget=Budget(memory=100))
 
 
 def test_answers_and_their_reasons() -> None:
     model, options = make(), Options("harmonic", tau=1.0)
     (found,) = answer(model, Query(("?x",), (Pattern(CHAIN),)), options, Wanted(top=ENTITIES))
     for place in range(ENTITIES):
-        explanation = Explainer(model, options).explain(found, place)
+        explanation = explain(model, found, place, options)
         assert explanation.energy == pytest.approx(float(found.energies[place]), abs=1e-9)
         best = [each.best.energy for each in explanation.witnesses]
         assert all(energy >= explanation.energy - 1e-9 for energy in best)

@@ -21,6 +21,7 @@ from knowledge_sheaves.cli.neighbours import neighbours
 from knowledge_sheaves.cli.predict import predict
 from knowledge_sheaves.cli.query import query
 from knowledge_sheaves.cli.schema import schema
+from knowledge_sheaves.cli.solvers import solvers
 from knowledge_sheaves.cli.sum import sum_
 from knowledge_sheaves.cli.train import train
 from knowledge_sheaves.cli.tune import tune
@@ -43,6 +44,7 @@ for command in (
     predict,
     query,
     ask,
+    solvers,
     neighbours,
     info,
     export,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -25,8 +24,8 @@ or in the short form, with statements divided by dots:
   virus causes ?y . ?x treats ?y . not antibiotic treats ?x
 which asks for the variable mentioned last; begin with "?y where" to ask for another.
 Names are completed with the Tab key.
-  :solver auto|harmonic|chaining|naive   how to find answers
-  :facts remembered|ignored              whether chaining may use what is known
+  :solver auto                           how to find answers; `sheaves solvers` lists the ways
+  :set facts=ignored                     tell the solver something
   :explain on|off                        draw the reasons for the best answer
   :new on|off                            leave out what the facts answer
   :top 10                                how many answers
@@ -75,12 +74,13 @@ class Prompt:
         """Answer one question."""
         from knowledge_sheaves.cli.query import Result
 
-        asked = self.asker.read(text)
+        budget = self.asker.options.budget()
+        asked = self.asker.read(text, budget)
         if asked.form == "ask":
-            typer.echo(self.asker.decide(asked))
+            typer.echo(self.asker.decide(asked, budget=budget))
             return
         top = None if asked.limit is not None else self.top
-        Result.of(self.asker, asked, top, new=self.new).show(self.explained)
+        Result.of(self.asker, asked, top, self.new, None, self.explained, budget).show()
 
     def command(self, text: str) -> None:
         """Obey a line that starts with a colon."""
@@ -92,9 +92,10 @@ class Prompt:
             case ":help":
                 typer.echo(HELP)
             case ":solver":
-                self.asker.options = replace(self.asker.options, solver=value)
-            case ":facts" if value in ("remembered", "ignored"):
-                self.asker.options = replace(self.asker.options, facts=value)
+                self.asker.options = self.asker.options.but(solver=value)
+            case ":set" if "=" in value:
+                name, _, told = value.partition("=")
+                self.asker.options = self.asker.options.but(**{name.strip(): told.strip()})
             case ":explain" if value in ("on", "off"):
                 self.explained = int(value == "on")
             case ":new" if value in ("on", "off"):

@@ -12,6 +12,7 @@ import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, print_json
+from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
 
 if TYPE_CHECKING:
     from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress
@@ -31,9 +32,8 @@ def benchmark(
     types: Annotated[
         str | None, typer.Option(help="Only these types, such as 1p,2p,2in; all if not given.")
     ] = None,
-    solver: Annotated[
-        Literal["auto", "harmonic", "chaining", "naive"], typer.Option(help="How to find answers.")
-    ] = "auto",
+    solver: SolverName = "auto",
+    told: Set = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="So many queries of each type, drawn by --seed.")
     ] = None,
@@ -41,34 +41,6 @@ def benchmark(
         Literal["first", "second"] | None,
         typer.Option(help="One half of each type's queries; calibrate on the other."),
     ] = None,
-    facts: Annotated[
-        Literal["remembered", "ignored"],
-        typer.Option(help="Whether chaining may use the facts that the model was trained on."),
-    ] = "remembered",
-    k: Annotated[
-        int | None, typer.Option(min=1, help="How many candidates of an unknown chaining keeps.")
-    ] = None,
-    kappa: Annotated[
-        float | None, typer.Option(min=0, help="How hard a negated branch bites.")
-    ] = None,
-    softness: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="How much all candidates count beside the best."),
-    ] = None,
-    focus: Annotated[
-        float | None,
-        typer.Option(help="How many times colder chaining's edges to unknowns are."),
-    ] = None,
-    strength: Annotated[
-        float | None, typer.Option(min=0, help="The weight λ of harmonic's prior on unknowns.")
-    ] = None,
-    tau: Annotated[
-        float | None, typer.Option(help="The temperature that makes energies probabilities.")
-    ] = None,
-    lift: Annotated[
-        Literal["composite", "free", "sphere"],
-        typer.Option(help="How harmonic extends lifted models."),
-    ] = "composite",
     answers: Annotated[
         Literal["hard", "easy", "hard-alone"],
         typer.Option(help="Hard ones with all others filtered, or one set by itself."),
@@ -100,31 +72,20 @@ def benchmark(
     the expected rank. A query counts as the mean over its answers, a type as the mean over its
     queries. Published results on the same data stand beside. With --out what is finished is kept
     in a file beside the results, and reused as long as model, options and queries are the same.
-    Options that are not given are as `sheaves calibrate` left them in the model.
+    What the solver is not told with --set is as `sheaves calibrate` left it in the model.
 
     \b
     Examples:
       sheaves benchmark model/ --queries queries/
       sheaves benchmark model/ --queries queries/ --types 1p,2p --solver harmonic --sample 3
+      sheaves benchmark model/ --queries queries/ --types 2p --sample 3 --set facts=ignored
     """
     from knowledge_sheaves.evaluation.benchmark import Protocol
     from knowledge_sheaves.evaluation.benchmark import benchmark as measure
     from knowledge_sheaves.evaluation.benchmark_report import check_picture
     from knowledge_sheaves.evaluation.benchmark_report import plot as draw
-    from knowledge_sheaves.query.solve import Options
 
-    options = Options(
-        solver=solver,
-        facts=facts,
-        k=k,
-        kappa=kappa,
-        softness=softness,
-        focus=focus,
-        strength=strength,
-        tau=tau,
-        lift=lift,
-        memory_limit=int(memory * 2**30),
-    )
+    options = make_options(solver, told, memory_limit=int(memory * 2**30))
     if plot is not None:
         check_picture(plot)
     loaded = load_model(model)

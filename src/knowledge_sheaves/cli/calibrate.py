@@ -60,12 +60,8 @@ def calibrate(
     """
     from knowledge_sheaves.embedding.storage import save_calibration
     from knowledge_sheaves.errors import InputError
-    from knowledge_sheaves.evaluation.query_calibration import (
-        PARAMETERS,
-        drawn_queries,
-        folder_queries,
-    )
     from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
+    from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
 
     loaded = load_model(model)
     if queries is None and half is not None:
@@ -75,7 +71,7 @@ def calibrate(
     else:
         asked = folder_queries(loaded, queries, sample, seed, half)
     with _display() as bar:
-        names = tuple(PARAMETERS) if only is None else only.split(",")
+        names = None if only is None else only.split(",")
         found = choose(loaded, asked, tau=tau, facts=facts, only=names, report=bar)
     save_calibration(found.values, model)
     if as_json:

@@ -8,25 +8,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, print_json, print_table, without_empty
+from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
 
 if TYPE_CHECKING:
-    from knowledge_sheaves.query.answers import Answers
+    from knowledge_sheaves.query.answers import Answers, Wanted
     from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.budget import Budget
     from knowledge_sheaves.query.language.sparql import ParsedQuery
     from knowledge_sheaves.query.pattern import Query
-    from knowledge_sheaves.query.solve import Wanted
-
-Solver = Literal["auto", "harmonic", "chaining", "naive"]
-Facts = Literal["remembered", "ignored"]
 
 EXPLAINED = 3
 """How many answers --explain draws: more would bury the table."""
+ALL = 1_000_000
 AT_ONCE = 256
 
 
@@ -49,7 +48,8 @@ def query(
             help='Many queries, one {"id": …, "query": "SELECT …"} a line; so are the answers.',
         ),
     ] = None,
-    solver: Annotated[Solver, typer.Option(help="How to find answers.")] = "auto",
+    solver: SolverName = "auto",
+    told: Set = None,
     top: Annotated[
         int | None, typer.Option(min=1, help="How many to show; 10, or what LIMIT says.")
     ] = None,
@@ -59,9 +59,6 @@ def query(
     as_json: AsJson = False,
     new: Annotated[bool, typer.Option("--new", help="Leave out what the facts answer.")] = False,
     type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
-    facts: Annotated[
-        Facts, typer.Option(help="Whether chaining may use what is known.")
-    ] = "remembered",
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the reasons for the best answer: SVG, PNG or PDF."),
@@ -87,12 +84,10 @@ def query(
       sheaves query model/ 'ASK { :virus :causes :neoplastic_process }'
     """
     from knowledge_sheaves.query.asking import Asker
-    from knowledge_sheaves.query.solve import Options
 
     source = _source(text, file, jsonl)
-    options = Options(
-        solver=solver,
-        facts=facts,
+    options = make_options(
+        *(solver, told),
         time_limit=math.inf if time_limit is None else time_limit,
         memory_limit=memory_limit << 20,
     )
@@ -102,16 +97,19 @@ def query(
         assert jsonl is not None
         _answer_many(asker, jsonl, top, new, type, explain)
         return
-    asked = asker.read(source)
+    budget = options.budget()
+    asked = asker.read(source, budget)
     if asked.form == "ask":
-        verdict = asker.decide(asked)
+        verdict = asker.decide(asked, budget=budget)
         print_json(verdict.to_dict()) if as_json else typer.echo(verdict)
         return
-    result = Result.of(asker, asked, top, new=new, type=type)
+    drawn = EXPLAINED if explain else int(plot is not None)
+    explained = ALL if explain and as_json else drawn
+    result = Result.of(asker, asked, top, new, type, explained, budget)
     if as_json:
         print_json(result.to_json(explain))
     else:
-        result.show(EXPLAINED if explain else 0)
+        result.show(drawn * explain)
     if plot is not None:
         result.plot(plot)
 
@@ -130,14 +128,16 @@ class Result:
         asker: Asker,
         asked: ParsedQuery,
         top: int | None,
-        *,
         new: bool = False,
         type: str | None = None,
+        explained: int = 0,
+        budget: Budget | None = None,
     ) -> Result:
-        """Answer one query."""
+        """Answer one query, and explain the first of its answers."""
         if asked.query is None:
             return cls(asker, asked, None)
-        (answers,) = asker.solve([asked.query], _wanted(asker, asked, top, new, type))
+        wanted = _wanted(asker, asked, top, new, type)
+        (answers,) = asker.solve([asked.query], wanted, explain=explained, budget=budget)
         return cls(asker, asked, answers)
 
     def to_json(self, explain: bool) -> dict[str, Any]:
@@ -146,11 +146,11 @@ class Result:
 
         document = select_json(self.asked.variables, self.answers)
         if explain and self.answers is not None:
-            reasons = self.asker.explain(self.answers)
+            reasons = self.answers.explanation or ()
             document["explanations"] = [reason.to_dict() for reason in reasons]
         return document
 
-    def show(self, explained: int) -> None:
+    def show(self, explained: int = EXPLAINED) -> None:
         """Print a table, and below it the reasons for some answers."""
         from knowledge_sheaves.query.drawing import draw
 
@@ -159,17 +159,17 @@ class Result:
             typer.echo("No answers.")
             return
         print_table("", without_empty(list(self._rows(answers))), self._note(answers))
-        for place, reason in enumerate(self.asker.explain(answers, explained)):
+        for place, reason in enumerate((answers.explanation or ())[:explained]):
             typer.echo(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
 
     def plot(self, path: Path) -> None:
         """Draw the reasons for the best answer."""
         from knowledge_sheaves.query.drawing import plot
 
-        if self.answers is None or not len(self.answers):
+        if self.answers is None or not self.answers.explanation:
             typer.echo("There is no answer to draw.", err=True)
             return
-        plot(self.asker.explain(self.answers, 1)[0], path)
+        plot(self.answers.explanation[0], path)
         typer.echo(f"Wrote {path}", err=True)
 
     def _rows(self, answers: Answers) -> Iterator[dict[str, Any]]:
@@ -293,7 +293,8 @@ def _documents(
         except SheafError as error:
             found[place] = {"error": str(error)}
     for wanted, members in waiting.items():
-        solved = _solve(asker, [asked.query for _, asked in members if asked.query], wanted)
+        queries = [asked.query for _, asked in members if asked.query]
+        solved = _solve(asker, queries, wanted, ALL * explain)
         for (place, asked), answers in zip(members, solved, strict=True):
             if isinstance(answers, str):
                 found[place] = {"error": answers}
@@ -302,13 +303,17 @@ def _documents(
     return [{"id": name, **each} for (name, _), each in zip(lines, found, strict=True)]
 
 
-def _solve(asker: Asker, queries: list[Query], wanted: Wanted) -> list[Answers | str]:
+def _solve(
+    asker: Asker, queries: list[Query], wanted: Wanted, explained: int
+) -> list[Answers | str]:
     """All at once; where one of them cannot be solved, each alone, with its error."""
     from knowledge_sheaves.errors import SheafError
 
     try:
-        return list(asker.solve(queries, wanted))
+        return list(asker.solve(queries, wanted, explain=explained))
     except SheafError as error:
         if len(queries) == 1:
             return [str(error)]
-        return [answers for query in queries for answers in _solve(asker, [query], wanted)]
+        return [
+            answers for query in queries for answers in _solve(asker, [query], wanted, explained)
+        ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from knowledge_sheaves.sheaf.valued import torus_difference
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.storage import ModelInfo
+
+
+T = TypeVar("T")
 
 
 class SheafEmbedding(nn.Module):
@@ -259,17 +262,24 @@ class SheafEmbedding(nn.Module):
 
     def pool(self, kind: int, target: End) -> Pool:
         """All entities of a type as candidates for one end, kept until the vectors change."""
-        version = tuple(table._version for table in self.entities.tables)
+
+        def candidates() -> Candidates:
+            points = self.entities.of_type(kind).detach()
+            return Candidates(points.flatten(1, 2), self.n_blocks)
+
+        kept = self.keep(("candidates", kind), candidates)
+        if self.biases is None:
+            return Pool(kept)
+        return Pool(kept, self.bias(self.entities_of_type(kind), target).detach())
+
+    def keep(self, key: object, make: Callable[[], T]) -> T:
+        """What a model always gives alike, computed once and kept until a parameter changes."""
+        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if self._kept.get("version") != version:
             self._kept = {"version": version}
-        if kind not in self._kept:
-            points = self.entities.of_type(kind).detach()
-            self._kept[kind] = Candidates(points.flatten(1, 2), self.n_blocks)
-        candidates = self._kept[kind]
-        assert isinstance(candidates, Candidates)
-        if self.biases is None:
-            return Pool(candidates)
-        return Pool(candidates, self.bias(self.entities_of_type(kind), target).detach())
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]  # type: ignore[return-value]
 
     def siblings(self, target: End) -> Siblings:
         """Which edges belong to one relation of the user's, seen from the end that is known."""

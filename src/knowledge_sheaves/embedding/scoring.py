@@ -129,7 +129,7 @@ def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Ten
     """Scores of all entities at the open end, infinite for those that the schema rules out."""
     if len(model.graph.schema.types) == 1:
         return compare(model, make_query(model, target, edges, known), model.pool(0, target))
-    out = torch.full((len(edges), model.graph.num_entities), torch.inf)
+    out = model.radius.new_full((len(edges), model.graph.num_entities), torch.inf)
     siblings = model.siblings(target)
     rows, parts = siblings.of(edges)
     kinds = siblings.types[parts]
@@ -143,7 +143,7 @@ def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Ten
 
 def score_relations(model: SheafEmbedding, heads: Tensor, tails: Tensor) -> Tensor:
     """Scores of all edges of the schema between pairs of entities: (pairs, edges)."""
-    out = torch.full((len(heads), model.num_relations), torch.inf)
+    out = model.radius.new_full((len(heads), model.num_relations), torch.inf)
     kinds = torch.from_numpy(model.graph.entity_types.astype(np.int64))
     pairs = torch.stack([kinds[heads], kinds[tails]], 1)
     types = torch.from_numpy(model.edge_types[: model.num_relations])

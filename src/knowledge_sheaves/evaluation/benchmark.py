@@ -38,10 +38,10 @@ from knowledge_sheaves.evaluation.queries import (
     take,
 )
 from knowledge_sheaves.graph.arrays import gather_slices
-from knowledge_sheaves.query.answers import by_shape
+from knowledge_sheaves.query.asking import scores
+from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
-from knowledge_sheaves.query.solve import Options, Settled, scores, settle
-from knowledge_sheaves.query.solvers.chaining.rows import slices
+from knowledge_sheaves.query.options import Options
 
 FORMAT = 1
 
@@ -111,7 +111,8 @@ def benchmark(
     source = BetaEFolder(folder, split)
     chosen = source.chosen(types)
     translation = Translation(source.data, model)
-    settled = settle(model, options)
+    options = options or Options()
+    solver = options.start(model)
     kept = _State(state, model)
     results: dict[str, TypeResult] = {}
     refused: dict[str, str] = {}
@@ -119,7 +120,7 @@ def benchmark(
         given = protocol.queries(source.queries(name))
         if check:
             refuse_disagreement([source.check(given)])
-        run = _Run(model, translation(given), settled, protocol)
+        run = _Run(model, translation(given), options, protocol)
         reason = run.refused()
         if reason is not None:
             refused[name] = reason
@@ -128,12 +129,13 @@ def benchmark(
         tell(BenchmarkProgress(name, len(given), len(given), results[name]))
     schema = source.data.train.schema
     return BenchmarkReport(
-        solver=run.options.solver,
+        solver=solver.name,
+        label=solver.label,
         data=source.folder.name,
         entities=source.data.train.num_entities,
         relations=len(schema.relation_names),
         split=split,
-        options=run.options.choices,
+        options=solver.choices,
         protocol=asdict(protocol),
         parameters=model.num_parameters,
         types=results,
@@ -147,7 +149,7 @@ class _Run:
     """One type of queries and how they are to be answered."""
 
     def __init__(
-        self, model: SheafEmbedding, given: TypeQueries, options: Settled, protocol: Protocol
+        self, model: SheafEmbedding, given: TypeQueries, options: Options, protocol: Protocol
     ) -> None:
         self.model, self.given, self.protocol = model, given, protocol
         self.options = options
@@ -193,7 +195,7 @@ class _Run:
     def key(self, weights: str) -> str:
         """A hash of all that the ranks depend on."""
         digest = hashlib.sha256(f"{__version__} {weights}".encode())
-        digest.update(json.dumps(self.options.choices, sort_keys=True).encode())
+        digest.update(json.dumps(self.options.start(self.model).choices, sort_keys=True).encode())
         digest.update(repr(self.given.queries).encode())
         for answers in (self.ranked, self.filtered):
             digest.update(answers.offsets.astype("<i8").tobytes())

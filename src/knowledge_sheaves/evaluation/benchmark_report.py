@@ -47,9 +47,13 @@ class TypeResult:
 
 @dataclass(frozen=True)
 class BenchmarkReport:
-    """One row of the benchmark's table: a model, a solver, and the types that it was asked."""
+    """One row of the benchmark's table: a model, a solver, and the types that it was asked.
+
+    ``label`` is what the row is called.
+    """
 
     solver: str
+    label: str
     data: str
     entities: int
     relations: int
@@ -73,14 +77,6 @@ class BenchmarkReport:
         ``group`` is "positive" or "negative".
         """
         return mean_of(self.mrr, group)
-
-    @property
-    def label(self) -> str:
-        """What the row is called."""
-        if self.solver == "chaining":
-            return f"chaining, facts {self.options['facts']}"
-        strength = self.options.get("strength")
-        return f"{self.solver}, λ = {strength:g}" if strength else self.solver
 
     @property
     def title(self) -> str:

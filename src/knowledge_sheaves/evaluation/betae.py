@@ -22,7 +22,7 @@ from knowledge_sheaves.graph.vocabulary import suggestion
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
 from knowledge_sheaves.query.language.betae import from_betae, smaller_and_larger
-from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
+from knowledge_sheaves.query.pattern import Edge, Entity, Query, RelationId, Term, Variable
 
 POSITIVE = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 NEGATIVE = ("2in", "3in", "inp", "pin", "pni")
@@ -170,8 +170,8 @@ def _neighbourhood(query: Query) -> tuple[list[int], list[tuple[int, int]]]:
     first, the nearest to the target before the others, then the known entities.
     """
     edges = [edge for pattern in query.patterns for p in pattern.walk() for edge in p.edges]
-    links = [edge.relation for edge in reversed(edges) if isinstance(edge.head, str)]
-    return links, [(edge.relation, edge.head) for edge in edges if isinstance(edge.head, int)]
+    links = [int(edge.relation) for edge in reversed(edges) if isinstance(edge.head, Variable)]
+    return links, [(edge.relation, edge.head) for edge in edges if isinstance(edge.head, Entity)]
 
 
 def _agreeing(mine: SymbolicAnswers, theirs: SymbolicAnswers) -> int:
@@ -211,18 +211,16 @@ class Translation:
         )
 
     def _query(self, query: Query) -> Query:
-        return Query(query.targets, tuple(self._pattern(pattern) for pattern in query.patterns))
-
-    def _pattern(self, pattern: Pattern) -> Pattern:
-        without = tuple(self._pattern(inner) for inner in pattern.without)
-        return Pattern(tuple(self._edge(edge) for edge in pattern.edges), without)
+        named = query.map(self._term)
+        return replace(named, patterns=tuple(p.map_edges(self._edge) for p in named.patterns))
 
     def _edge(self, edge: Edge) -> Edge:
-        head, tail = (self._term(term) for term in edge.terms)
+        head, tail = edge.terms
         for name, turned in _spellings(self._names[edge.relation]):
             place = self._known.get(name)
             if place is not None:
-                return Edge(tail, place, head) if turned else Edge(head, place, tail)
+                relation = RelationId(place)
+                return Edge(tail, relation, head) if turned else Edge(head, relation, tail)
         name = self._names[edge.relation]
         raise InputError(
             f"The model has no relation {name!r}, and a query asks for it"
@@ -230,7 +228,7 @@ class Translation:
         )
 
     def _term(self, term: Term) -> Term:
-        return term if isinstance(term, str) else int(self.entities[term])
+        return term if isinstance(term, Variable) else Entity(self.entities[term])
 
 
 def _spellings(name: str) -> Iterator[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -27,62 +27,27 @@ from knowledge_sheaves.evaluation.calibration import fit_temperature
 from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.evaluation.ranking import FloatArray
-from knowledge_sheaves.query.answers import by_shape
+from knowledge_sheaves.query.asking import scores
+from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.sampler import sample_queries
 from knowledge_sheaves.query.language.betae import smaller_and_larger
-from knowledge_sheaves.query.options import CALIBRATED, Settled
-from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.solve import QUERY_TAU, Options, scores
-from knowledge_sheaves.query.solvers.chaining.rows import slices
-
-SLACK = 0.001
-"""As much MRR is given away for fewer candidates: they are what takes time."""
+from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.query.solvers import SOLVERS, parameters
+from knowledge_sheaves.query.solvers.base import QUERY_TAU, TAU, Fit
 
 
-def _is_negated(query: Query) -> bool:
-    return any(pattern.without for pattern in query.patterns)
+def fitted_parameters() -> dict[str, tuple[str, Fit]]:
+    """What can be chosen, with the solver that it is chosen for, in the order of choosing.
 
-
-def _is_composed(query: Query) -> bool:
-    """Whether a positive query has more than one edge: of one, any temperature ranks alike."""
-    return not _is_negated(query) and sum(len(p.edges) for p in query.patterns) > 1
-
-
-def _has_unknowns(query: Query) -> bool:
-    return any(set(p.variables) - set(query.targets) for p in query.patterns)
-
-
-def _is_positive_with_unknowns(query: Query) -> bool:
-    return _has_unknowns(query) and not _is_negated(query)
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """What can be chosen: the solver that it is for, values to try, and queries that it matters to.
-
-    The first of the values that is as good as the best is taken, but for some slack.
+    >>> list(fitted_parameters())
+    ['tau', 'softness', 'focus', 'kappa', 'k', 'strength']
     """
-
-    solver: str
-    values: tuple[float, ...]
-    matters: Callable[[Query], bool]
-    slack: float = 0.0
-
-
-PARAMETERS = {
-    # Times the temperature of facts.
-    "tau": Parameter("chaining", (1.0, 0.125, 0.25, 0.5, 0.7, 1.4, 2.0, 4.0), _is_composed),
-    "softness": Parameter("chaining", (0.0, 0.25, 0.5, 1.0), _is_positive_with_unknowns),
-    "focus": Parameter("chaining", (1.0, 1.4, 2.0), _is_positive_with_unknowns),
-    "kappa": Parameter("chaining", (1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0), _is_negated),
-    "k": Parameter("chaining", (16, 32, 64, 128, 256), _has_unknowns, SLACK),
-    "strength": Parameter(
-        "harmonic",
-        (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
-        _is_positive_with_unknowns,
-    ),
-}
-"""In the order in which they are chosen."""
+    found: dict[str, tuple[str, Fit]] = {}
+    for solver in SOLVERS.values():
+        for name, about in solver.Settings.parameters().items():
+            if about.fit is not None:
+                found.setdefault(name, (solver.name, about.fit))
+    return found
 
 
 @dataclass(frozen=True)
@@ -166,7 +131,7 @@ def calibrate(
     *,
     tau: Literal["queries", "facts"] = "queries",
     facts: str = "remembered",
-    only: Collection[str] = tuple(PARAMETERS),
+    only: Collection[str] | None = None,
     report: Report | None = None,
 ) -> QueryCalibration:
     """Choose τ, softness, focus, κ, k and λ; the model is left as it is.
@@ -184,31 +149,33 @@ def calibrate(
     >>> sorted(found.values)
     ['focus', 'k', 'kappa', 'query_tau', 'softness', 'strength', 'tau']
     """
-    strange = sorted(set(only) - set(PARAMETERS))
+    known = fitted_parameters()
+    only = list(known) if only is None else only
+    strange = sorted(set(only) - set(known))
     if strange:
-        raise InputError(f"There is no {strange[0]!r} to choose, only {', '.join(PARAMETERS)}.")
+        raise InputError(f"There is no {strange[0]!r} to choose, only {', '.join(known)}.")
     of_facts, notes = fact_temperature(model), []
     kept = {} if model.info is None else dict(model.info.calibration)
     for name in only:
         kept.pop(_stored(name), None)
-    wanted = [n for n in PARAMETERS if n in only and not (n == "tau" and tau == "facts")]
+    wanted = [n for n in known if n in only and not (n == TAU and tau == "facts")]
     if model.config.space == "torus" and "strength" in wanted:
         wanted.remove("strength")
         notes.append("Unknowns on a torus have no prior: strength is left open.")
     # What is not chosen yet is as by default, whatever the model was calibrated to before.
-    options = Options(facts=facts, tau=kept.get(QUERY_TAU, of_facts))
-    for name in CALIBRATED:
-        options = _with(options, name, kept.get(name, getattr(Settled, name)))
+    settled = {name: kept.get(name, about.default) for name, about in parameters().items()}
+    temperature = kept.get(QUERY_TAU, of_facts)
+    options = Options(**settled | {"facts": facts, TAU: temperature})
     search = _Search(model, queries, options, wanted, report)
     for name in wanted:
-        search.choose(name, of_facts if name == "tau" else 1)
+        search.choose(name, of_facts if name == TAU else 1)
     values = kept | {"tau": of_facts} | {_stored(n): v for n, v in search.chosen.items()}
     return QueryCalibration(values, tuple(search.trials), (*notes, *search.notes))
 
 
 def _stored(name: str) -> str:
     """What a model calls a parameter: it has a temperature of facts as well."""
-    return QUERY_TAU if name == "tau" else name
+    return QUERY_TAU if name == TAU else name
 
 
 def fact_temperature(model: SheafEmbedding) -> float:
@@ -229,30 +196,31 @@ class _Search:
         report: Report | None,
     ) -> None:
         self.model, self.queries, self.options, self.report = model, queries, options, report
-        self.most = sum(len(PARAMETERS[name].values) for name in names)
+        self.known = fitted_parameters()
+        self.most = sum(len(self.known[name][1].values) for name in names)
         self.chosen: dict[str, float] = {}
         self.trials: list[Trial] = []
         self.notes: list[str] = []
 
     def choose(self, name: str, unit: float = 1) -> None:
         """Keep the best value of a parameter; ``unit`` is what its values are multiples of."""
-        about = PARAMETERS[name]
+        solver, about = self.known[name]
         groups = [group for group in self.queries if len(group) and about.matters(group.queries[0])]
         if not groups:
             self.notes.append(f"There are no queries that {name} matters to: it is left open.")
             return
-        options = replace(self.options, solver=about.solver)
+        options = self.options.but(solver=solver)
         tried = [self._try(name, unit * value, groups, options) for value in about.values]
         best = max(trial.mrr for trial in tried)
         chosen = next(trial.value for trial in tried if trial.mrr >= best - about.slack)
         self.chosen[name] = chosen
-        self.options = _with(self.options, name, chosen)
+        self.options = self.options.but(**{name: chosen})
 
     def _try(
         self, name: str, value: float, groups: Sequence[TypeQueries], options: Options
     ) -> Trial:
         start = time.perf_counter()
-        tried = _with(options, name, value)
+        tried = options.but(**{name: value})
         mrr = float(np.mean([reciprocal_ranks(self.model, g, tried).mean() for g in groups]))
         seconds = time.perf_counter() - start
         trial = Trial(name, value, options.solver, sum(map(len, groups)), mrr, seconds)
@@ -260,11 +228,6 @@ class _Search:
         if self.report is not None:
             self.report(trial, self.most - len(self.trials))
         return trial
-
-
-def _with(options: Options, name: str, value: float) -> Options:
-    changed: dict[str, Any] = {name: value}
-    return replace(options, **changed)
 
 
 @torch.no_grad()

@@ -182,7 +182,7 @@ def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArr
                 "with with_triples."
             )
     rows = np.concatenate([graph.triples for graph in known])
-    return first.with_triples(rows).by_name(), first.schema.edge_names
+    return first.with_triples(rows).by_name, first.schema.edge_names
 
 
 @dataclass(frozen=True)

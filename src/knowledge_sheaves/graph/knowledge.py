@@ -181,12 +181,15 @@ class KnowledgeGraph(Lookups):
             self.schema, self.entities, self.entity_types, *columns, labels=self.labels
         )
 
+    @cached_property
     def by_name(self) -> KnowledgeGraph:
         """The facts with the parts of a relation taken together: edges are relation names.
 
-        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
-        >>> graph.by_name() is graph  # nothing to take together
-        True
+        >>> types = {"Julia": "Person", "Sachin": "Person", "Fargo": "Film"}
+        >>> graph = KnowledgeGraph.from_triples(
+        ...     [("Julia", "likes", "Sachin"), ("Julia", "likes", "Fargo")], types=types)
+        >>> graph.num_relations, graph.by_name.num_relations
+        (2, 1)
         """
         names = self.schema.relation_names
         if len(names) == len(self.schema.relations) and len(self.schema.types) == 1:
@@ -219,6 +222,12 @@ class KnowledgeGraph(Lookups):
         order = np.argsort(self.entity_types, kind="stable")
         counts = np.bincount(self.entity_types, minlength=len(self.schema.types))
         return order, offsets_of(counts)
+
+    @cached_property
+    def by_relation(self) -> tuple[IntArray, IntArray]:
+        """The places of all triples ordered by edge of the schema, and where each edge starts."""
+        order = np.argsort(self.triples[:, 1], kind="stable")
+        return order, offsets_of(np.bincount(self.triples[:, 1], minlength=self.num_relations))
 
     def entities_of_type(self, type: int | str) -> IntArray:
         """Return the sorted ids of the entities of a type.

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
+from knowledge_sheaves.query.explanation import Explanation
+from knowledge_sheaves.query.pattern import Query
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which answers to show."""
+
+    top: int = 10
+    allow: frozenset[int] | None = None
+    deny: frozenset[int] = frozenset()
+    kind: int | None = None
+    only_new: bool = False
+
+    @property
+    def selects(self) -> bool:
+        """Whether some entities may be no answer, whatever the query."""
+        return self.allow is not None or bool(self.deny) or self.kind is not None
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,7 @@ class Answers:
 
     ``ids`` is (answers, targets); ``energies`` and ``probabilities`` are (answers,). ``notes`` say
     what a careful reader should know: where candidates were cut, which facts were remembered.
+    ``has_known`` is whether the facts have an answer at all, shown or not.
     """
 
     query: Query
@@ -40,7 +58,8 @@ class Answers:
     probabilities: Tensor | None = None
     known: Tensor | None = None
     notes: tuple[str, ...] = ()
-    explanation: Any = field(default=None, repr=False)
+    explanation: tuple[Explanation, ...] | None = field(default=None, repr=False)
+    has_known: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -51,7 +70,17 @@ class Answers:
         known = None if self.known is None else bool(self.known[place])
         return Answer(names, float(self.energies[place]), probability, place + 1, known)
 
-    def __iter__(self) -> Any:
+    def take(self, places: Tensor) -> Answers:
+        """Some of the answers, in their order."""
+        return replace(
+            self,
+            ids=self.ids[places],
+            energies=self.energies[places],
+            probabilities=None if self.probabilities is None else self.probabilities[places],
+            known=None if self.known is None else self.known[places],
+        )
+
+    def __iter__(self) -> Iterator[Answer]:
         return (self[place] for place in range(len(self)))
 
     def to_polars(self) -> Any:
@@ -77,54 +106,6 @@ class Answers:
         if self.known is not None:
             columns["known"] = self.known.tolist()
         return columns
-
-
-def canonical(query: Query) -> Query:
-    """The same query with variables called by their roles: ?t0 … for targets, ?v0 … for others.
-
-    >>> canonical(Query(("?film",), (Pattern((Edge(3, 0, "?film"),)),))).targets
-    ('?t0',)
-    """
-    names = {target: f"?t{i}" for i, target in enumerate(query.targets)}
-    others = (v for pattern in query.patterns for inner in pattern.walk() for v in inner.variables)
-    for variable in others:
-        names.setdefault(variable, f"?v{len(names)}")
-    return Query(
-        tuple(names[t] for t in query.targets), tuple(_rename(p, names) for p in query.patterns)
-    )
-
-
-def alike(queries: Sequence[Query]) -> list[Query]:
-    """Queries of one shape with variables called alike: as they are, or else `canonical`."""
-    first = queries[0]
-    names = [inner.variables for pattern in first.patterns for inner in pattern.walk()]
-    for query in queries:
-        mine = [inner.variables for pattern in query.patterns for inner in pattern.walk()]
-        if query.targets != first.targets or mine != names:
-            return [canonical(query) for query in queries]
-    return list(queries)
-
-
-def _rename(pattern: Pattern, names: dict[str, str]) -> Pattern:
-    def term(old: Term) -> Term:
-        return names.get(old, old) if isinstance(old, str) else old
-
-    return Pattern(
-        tuple(Edge(term(e.head), e.relation, term(e.tail)) for e in pattern.edges),
-        tuple(_rename(inner, names) for inner in pattern.without),
-        tuple((term(a), term(b)) for a, b in pattern.different),
-        tuple((names.get(v, v), entity) for v, entity in pattern.bindings),
-    )
-
-
-def by_shape(queries: Sequence[Query]) -> dict[object, list[int]]:
-    """The places of queries that can be solved together: equal shapes, targets in equal places."""
-    groups: dict[object, list[int]] = {}
-    for place, query in enumerate(queries):
-        named = canonical(query)
-        key = tuple((pattern.shape, pattern.variables) for pattern in named.patterns)
-        groups.setdefault((named.targets, key), []).append(place)
-    return groups
 
 
 BLOCK = 64

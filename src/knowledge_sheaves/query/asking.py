@@ -1,4 +1,4 @@
-"""Ask a model in words: SPARQL, the short form, or a query made in Python."""
+"""Ask a model: in SPARQL, in the short form, or with a query made in Python."""
 
 from __future__ import annotations
 
@@ -6,22 +6,176 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.answers import Answers
-from knowledge_sheaves.query.explain import Explainer, Explanation
-from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
-from knowledge_sheaves.query.language.short import is_sparql, to_sparql
-from knowledge_sheaves.query.language.sparql import ParsedQuery, parse_sparql
+from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.query.answers import Answers, Wanted, top
+from knowledge_sheaves.query.batches import alike, by_shape, slices
+from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.explanation import Explanation
+from knowledge_sheaves.query.language import read
+from knowledge_sheaves.query.language.sparql import ParsedQuery
+from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.solve import Options, Wanted
-from knowledge_sheaves.query.solve import answer as solve
+from knowledge_sheaves.query.solvers.base import Combinations, Scores, Solver
 
 TOP = 10
 LIKELY = 0.5
 """From which probability on a prediction counts as yes."""
+ROWS_A_QUERY = 8
+"""How many numbers for every entity answering one query takes, with what lies between."""
+MOST_KNOWN = 1_000
+"""Among how many combinations that are known already new ones are looked for."""
+UNTOLD = "The facts hold too many ways to answer this to tell which answers are known."
+
+
+@torch.no_grad()
+def answer(
+    model: SheafEmbedding,
+    queries: Query | Sequence[Query],
+    options: Options | None = None,
+    wanted: Wanted | None = None,
+    *,
+    explain: int = 0,
+    budget: Budget | None = None,
+) -> list[Answers]:
+    """Answer queries, those of one shape together; the list has one entry per query.
+
+    Several targets are ranked jointly. The first ``explain`` answers of each query come with their
+    reasons.
+    """
+    options, wanted = options or Options(), wanted or Wanted()
+    solver = options.start(model, budget)
+    asked = [queries] if isinstance(queries, Query) else list(queries)
+    out: list[Answers | None] = [None] * len(asked)
+    for members in by_shape(asked).values():
+        for part in slices(len(members), queries_at_once(model, solver.budget)):
+            group = [asked[i] for i in members[part]]
+            found = _answer_group(solver, group, wanted)
+            for place, each in zip(members[part], found, strict=True):
+                out[place] = _explained(solver, each, explain) if explain else each
+    return [found for found in out if found is not None]
+
+
+def queries_at_once(model: SheafEmbedding, budget: Budget) -> int:
+    """How many queries are answered together: a few numbers for every entity and query."""
+    number = next(model.entities.parameters()).dtype.itemsize
+    return budget.fit(ROWS_A_QUERY * number * model.graph.num_entities)
+
+
+def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[Answers]:
+    solver.check(queries)
+    known = solver.facts.answers(queries)
+    if wanted.only_new and any(facts is None for facts in known):
+        raise InputError(f"{UNTOLD[:-1]}: ask for all answers, or raise the memory limit.")
+    if len(queries[0].targets) > 1:
+        return _answer_jointly(solver, queries, wanted, known)
+    energies, chances = scores_of(solver, queries)
+    _exclude(energies, solver.model, wanted, known)
+    values, ids = top(energies, wanted.top)
+    results = []
+    for row, query in enumerate(queries):
+        finite = values[row].isfinite()
+        chosen = ids[row][finite]
+        p = None if chances is None else chances[row][chosen]
+        found = Combinations(chosen.unsqueeze(1), values[row][finite], True, p)
+        results.append(_answers(solver, query, found, known[row]))
+    return results
+
+
+def _answer_jointly(
+    solver: Solver, queries: list[Query], wanted: Wanted, known: Sequence[IntArray | None]
+) -> list[Answers]:
+    """Combinations of entities: filters hold for each of them."""
+    count = wanted.top
+    if wanted.only_new:
+        count += min(MOST_KNOWN, max(0 if facts is None else len(facts) for facts in known))
+    allowed = ~_excluded(solver.model, wanted)
+    found = solver.combinations(queries, count, None if allowed.all() else allowed)
+    results = []
+    for query, each, facts in zip(queries, found, known, strict=True):
+        answers = _answers(solver, query, each, facts)
+        keep = torch.ones(len(answers), dtype=torch.bool)
+        if wanted.only_new and answers.known is not None:
+            keep = ~answers.known
+        results.append(answers.take(keep.nonzero().squeeze(1)[: wanted.top]))
+    return results
+
+
+def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray | None) -> Answers:
+    notes = [*solver.model.config.notes, *found.notes]
+    if found.probabilities is not None:
+        notes += solver.notes
+    known = None
+    if facts is None:
+        notes.append(UNTOLD)
+    else:
+        held = set(map(tuple, facts.reshape(-1, len(query.targets)).tolist()))
+        known = torch.tensor([tuple(row) in held for row in found.ids.tolist()], dtype=torch.bool)
+    return Answers(
+        *(query, solver.model.graph, solver.name, found.ids, found.energies),
+        *(found.probabilities, known, tuple(notes)),
+        has_known=facts is not None and len(facts) > 0,
+    )
+
+
+def _explained(solver: Solver, answers: Answers, count: int) -> Answers:
+    return replace(answers, explanation=_reasons(solver, answers, count))
+
+
+def _reasons(solver: Solver, answers: Answers, count: int) -> tuple[Explanation, ...]:
+    return tuple(solver.explain(answers.query, ids) for ids in answers.ids[:count].tolist())
+
+
+def scores_of(solver: Solver, queries: Sequence[Query], chances: bool = True) -> Scores:
+    """Scores of queries of one shape by a solver that has been started."""
+    if len(queries[0].targets) > 1:
+        raise InputError("Several targets have no single list of scores: use answer.")
+    return solver.scores(alike(queries), chances)
+
+
+@torch.no_grad()
+def scores(
+    model: SheafEmbedding,
+    queries: Sequence[Query],
+    options: Options | None = None,
+    chances: bool = True,
+) -> Scores:
+    """Energies (queries, entities) of queries of one shape, lower first, and probabilities.
+
+    Energies are those of the solver where it has one pattern to minimise, and −log p where
+    probabilities of several branches were combined. Who only ranks can do without ``chances``.
+    """
+    return scores_of((options or Options()).start(model), queries, chances)
+
+
+def _excluded(model: SheafEmbedding, wanted: Wanted) -> Tensor:
+    """Which entities were not asked for."""
+    columns = torch.zeros(model.graph.num_entities, dtype=torch.bool)
+    if wanted.allow is not None:
+        columns[:] = True
+        columns[sorted(wanted.allow)] = False
+    if wanted.deny:
+        columns[sorted(wanted.deny)] = True
+    if wanted.kind is not None:
+        columns |= torch.from_numpy(model.graph.entity_types != wanted.kind)
+    return columns
+
+
+def _exclude(
+    energies: Tensor, model: SheafEmbedding, wanted: Wanted, known: Sequence[IntArray | None]
+) -> None:
+    """Answers that were not asked for."""
+    if wanted.selects:
+        energies[:, _excluded(model, wanted)] = torch.inf
+    if wanted.only_new:
+        for row, facts in enumerate(known):
+            if facts is not None:
+                energies[row, torch.from_numpy(np.asarray(facts, dtype=np.int64))] = torch.inf
 
 
 @dataclass(frozen=True)
@@ -37,7 +191,7 @@ class Verdict:
         if self.known:
             return f"{word}: the facts hold it"
         if self.probability is None:
-            return f"{word}: the facts do not hold it, and the model has no probabilities"
+            return f"{word}: the facts do not hold it, and the solver has no probabilities"
         return f"{word}: predicted with probability {self.probability:.3g}"
 
     def to_dict(self) -> dict[str, object]:
@@ -75,9 +229,9 @@ class Asker:
         """Read a model from its folder."""
         return cls(SheafEmbedding.load(folder))
 
-    def read(self, text: str) -> ParsedQuery:
+    def read(self, text: str, budget: Budget | None = None) -> ParsedQuery:
         """Read a query in SPARQL or in the short form."""
-        return parse_sparql(text if is_sparql(text) else to_sparql(text, self.graph), self.graph)
+        return read(text, self.graph, budget)
 
     def answer(
         self,
@@ -92,9 +246,12 @@ class Asker:
         """The best answers, ``top`` of them, or as many as LIMIT says, or ten.
 
         ``new`` leaves out what the facts answer already, ``type`` all entities of other types. With
-        ``explain`` the answers have a tuple of explanations, one for each.
+        ``explain`` the answers have a tuple of explanations, one for each. Reading, answering and
+        explaining share one budget of time.
         """
-        parsed = self.read(query) if isinstance(query, str) else None
+        options = self._options(solver)
+        budget = options.budget()
+        parsed = self.read(query, budget) if isinstance(query, str) else None
         asked = query if parsed is None else parsed.query
         if parsed is not None and parsed.form == "ask":
             raise InputError("This asks whether something holds: use decide, or write SELECT.")
@@ -103,21 +260,26 @@ class Asker:
                 "The query has no answers, whatever the facts: its VALUES rule all out."
             )
         assert isinstance(asked, Query)
-        options = self._options(solver)
-        wanted = self.wanted(count(top, parsed.limit if parsed else None), new=new, type=type)
-        (found,) = self.solve([asked], wanted, options)
-        if explain:
-            return replace(found, explanation=self.explain(found, options=options))
-        return found
+        shown = count(top, parsed.limit if parsed else None)
+        wanted = self.wanted(shown, new=new, type=type)
+        return self.solve([asked], wanted, options, explain=shown * explain, budget=budget)[0]
 
-    def decide(self, query: str | ParsedQuery, *, solver: str | None = None) -> Verdict:
+    def decide(
+        self,
+        query: str | ParsedQuery,
+        *,
+        solver: str | None = None,
+        budget: Budget | None = None,
+    ) -> Verdict:
         """Whether something holds: by the facts, or by a prediction that is likelier than not."""
-        parsed = self.read(query) if isinstance(query, str) else query
+        options = self._options(solver)
+        budget = budget or options.budget()
+        parsed = self.read(query, budget) if isinstance(query, str) else query
         if parsed.query is None:
             return Verdict(False, False, 0.0)
-        if len(symbolic_answers(self.graph, [parsed.query])[0]):
+        (best,) = self.solve([parsed.query], Wanted(top=1), options, budget=budget)
+        if best.has_known:
             return Verdict(True, True, None)
-        (best,) = self.solve([parsed.query], Wanted(top=1), self._options(solver))
         if best.probabilities is None:
             return Verdict(False, False, None)
         chance = float(best.probabilities[0]) if len(best) else 0.0
@@ -128,25 +290,29 @@ class Asker:
         kind = None if type is None else self.graph.schema.type_id(type)
         return Wanted(top=top, kind=kind, only_new=new)
 
-    @torch.no_grad()
     def solve(
-        self, queries: Sequence[Query], wanted: Wanted, options: Options | None = None
+        self,
+        queries: Sequence[Query],
+        wanted: Wanted,
+        options: Options | None = None,
+        *,
+        explain: int = 0,
+        budget: Budget | None = None,
     ) -> list[Answers]:
         """The answers of many queries, those of one shape solved together."""
-        return solve(self.model, queries, options or self.options, wanted)
+        given = options or self.options
+        return answer(self.model, queries, given, wanted, explain=explain, budget=budget)
 
+    @torch.no_grad()
     def explain(
         self, answers: Answers, count: int | None = None, *, options: Options | None = None
     ) -> tuple[Explanation, ...]:
-        """Explain the first answers, or all."""
-        shown = len(answers) if count is None else min(count, len(answers))
-        if not shown:
-            return ()
-        explainer = Explainer(self.model, options or self.options)
-        return tuple(explainer.explain(answers, place) for place in range(shown))
+        """Explain the first answers, or all, in one search."""
+        solver = (options or self.options).but(solver=answers.solver).start(self.model)
+        return _reasons(solver, answers, len(answers) if count is None else count)
 
     def _options(self, solver: str | None) -> Options:
-        return self.options if solver is None else replace(self.options, solver=solver)
+        return self.options if solver is None else self.options.but(solver=solver)
 
 
 def count(top: int | None, limit: int | None) -> int:

@@ -1,4 +1,8 @@
-"""What answering may cost: bytes beyond the model, and seconds. Every solver keeps to it."""
+"""What a question may cost: bytes beyond the model, and seconds, from its text to its last reason.
+
+One budget is made when a question is asked, and whatever works on it, reading, facts, solvers,
+explanations, keeps to the same one.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,15 @@ from knowledge_sheaves.errors import InputError, SheafError
 MEMORY = 1 << 29
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How many bytes a solver may use beyond the model, and until when it may run.
+class OutOfBudget(SheafError):
+    """A question would cost more than it may."""
 
-    >>> Limits(memory=1000).fit(300)
+
+@dataclass(frozen=True)
+class Budget:
+    """How many bytes a question may use beyond the model, and until when it may run.
+
+    >>> Budget(memory=1000).fit(300)
     3
     """
 
@@ -23,8 +31,8 @@ class Limits:
     deadline: float = math.inf
 
     @classmethod
-    def start(cls, memory: int, seconds: float) -> Limits:
-        """Limits of a call that begins now."""
+    def start(cls, memory: int, seconds: float) -> Budget:
+        """The budget of a question that is asked now."""
         return cls(memory, time.monotonic() + seconds)
 
     @property
@@ -35,7 +43,7 @@ class Limits:
     def check_time(self) -> None:
         """Called between parts of the work, none of which takes long."""
         if self.seconds < 0:
-            raise SheafError(
+            raise OutOfBudget(
                 "The query took longer than its time limit: raise the limit, or keep fewer "
                 "candidates of each unknown."
             )
@@ -47,4 +55,4 @@ class Limits:
                 f"One query needs about {size:,} bytes beyond the model, and its memory limit is "
                 f"{self.memory:,}: raise the limit."
             )
-        return self.memory // size
+        return self.memory // max(1, size)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.explain import Explanation, Reason, Witness, is_named
+from knowledge_sheaves.query.explanation import SEEN, Explanation, Reason, Witness
+from knowledge_sheaves.query.pattern import Variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 KNOWN, PREDICTED, NEGATED, PAPER = "#1b7f5c", "#2f5fb3", "#b3362f", "#ffffff"
 FORMATS = (".svg", ".png", ".pdf")
 CERTAIN = 0.999999
-SEEN = 5e-5  # an energy that four digits show
 CHARACTER, ROW, MARGIN = 0.088, 0.95, 0.6
 
 
@@ -28,7 +28,7 @@ def vertex_label(variable: str, name: str) -> str:
     >>> vertex_label("?y", "Ann"), vertex_label("?.1", "Ann")
     ('?y = Ann', '? = Ann')
     """
-    return f"{variable if is_named(variable) else '?'} = {name}"
+    return f"{variable if Variable(variable).is_named else '?'} = {name}"
 
 
 # For the terminal: the target on top, its edges below it, every edge with what it costs.
@@ -38,8 +38,8 @@ def draw(explanation: Explanation) -> str:
     """Draw the query as a tree from its target; an arrow's point says which way a relation goes.
 
     >>> from knowledge_sheaves.query.pattern import Edge
-    >>> fact = Reason(Edge(0, 0, "?x"), "Ann", "knows", "Bob", 0.25, 1.0, True)
-    >>> print(draw(Explanation("?x", "harmonic", {"?x": "Bob"}, (fact,), (), (), 1.0)))
+    >>> fact = Reason(Edge(0, 0, "?x"), "Ann", "knows", "Bob", 0.25, 1.0, known=True)
+    >>> print(draw(Explanation("?x", "harmonic", {"?x": "Bob"}, (fact,))))
     ?x = Bob
     └◂─ knows ── Ann   energy 0.2500   known
     """
@@ -67,7 +67,8 @@ def _below(
     """The edges at a vertex that are not drawn yet, each with what hangs on its other end."""
     mine = [i for i, r in enumerate(explanation.reasons) if vertex in r.edge.terms]
     mine = [i for i in mine if i not in drawn]
-    parts = [part for part in explanation.against if _hangs_on(part, explanation) == vertex]
+    against = [each.part for each in explanation.against]
+    parts = [part for part in against if _hangs_on(part, explanation) == vertex]
     drawn.update(mine)
     for count, place in enumerate(mine, 1):
         last = count == len(mine) + len(parts)
@@ -81,8 +82,9 @@ def _below(
             yield from _below(explanation, other, indent + ("   " if last else "│  "), drawn, seen)
     for count, part in enumerate(parts, 1):
         last = count == len(parts)
-        chance = f"probability {part.probability:.4f} at most"
-        yield _Line(f"{indent}{'└' if last else '├'}─ not:", chance)
+        chance = part.branch_probability
+        note = "" if chance is None else f"probability {chance:.4f} at most"
+        yield _Line(f"{indent}{'└' if last else '├'}─ not:", note)
         deeper, inner = indent + ("   " if last else "│  "), set[int]()
         if part.target == vertex:
             yield from _below(part, vertex, deeper, inner, {vertex})
@@ -114,26 +116,38 @@ def _edge(reason: Reason, vertex: str) -> str:
 
 def _note(reason: Reason) -> str:
     words = ["known"] if reason.known else []
-    if not reason.known or reason.probability < CERTAIN:  # known, but to be ignored
-        words.append(f"probability {reason.probability:.4f}")
-    return f"energy {reason.energy:.4f}   {', '.join(words)}"
+    chance = reason.probability if reason.weight is None else reason.weight
+    if chance is not None and (not reason.known or chance < CERTAIN):  # known, but to be ignored
+        words.append(f"probability {chance:.4f}")
+    if reason.backwards:
+        words.append("read backwards")
+    energy = "" if reason.energy is None else f"energy {reason.energy:.4f}   "
+    return f"{energy}{', '.join(words)}"
 
 
 def _unknowns(explanation: Explanation) -> Iterator[str]:
     for witness in explanation.witnesses:
         if witness.others:
-            name = witness.variable if is_named(witness.variable) else "?"
             others = ", ".join(_candidate(witness))
             spread = "" if witness.spread is None else f"; spread {witness.spread:.3g}"
-            yield f"{name} may also be {others}{spread}"
+            all_of_them = f"; all together × {witness.together:.3g}"
+            more = all_of_them if witness.together != 1 else ""
+            yield f"{_name(witness)} may also be {others}{spread}{more}"
+
+
+def _name(witness: Witness) -> str:
+    return witness.variable if witness.variable.is_named else "?"
 
 
 def _beyond_edges(explanation: Explanation) -> Iterator[str]:
-    """What the answer's energy has besides that of its edges."""
+    """What the answer has besides its edges: energies, and the other branches of a union."""
     pull = sum(witness.pull for witness in explanation.witnesses)
-    for what, energy in (("prior on the unknowns", pull), ("lift of the whole", explanation.lift)):
+    for what, energy in {"prior on the unknowns": pull, **explanation.beyond}.items():
         if abs(energy) > SEEN:
             yield f"{what}: energy {energy:.4f}"
+    if any(explanation.alternatives):
+        others = ", ".join(f"{chance:.4f}" for chance in explanation.alternatives)
+        yield f"other branches of the union: probability {others}"
 
 
 def _candidate(witness: Witness) -> Iterator[str]:
@@ -158,9 +172,14 @@ class _Arrow:
     def label(self) -> str:
         """The relation, and its cost on a line below."""
         reason = self.reason
-        chance = "known" if reason.known else f"p {reason.probability:.2f}"
+        chance = reason.probability if reason.weight is None else reason.weight
+        words = [] if reason.energy is None else [f"energy {reason.energy:.3g}"]
+        if reason.known:
+            words.append("known")
+        elif chance is not None:
+            words.append(f"p {chance:.2f}")
         word = "not " if self.negated else ""
-        return f"{word}{reason.relation}\nenergy {reason.energy:.3g}, {chance}"
+        return f"{word}{reason.relation}\n{', '.join(words)}"
 
 
 def plot(explanation: Explanation, path: str | Path) -> None:
@@ -202,8 +221,8 @@ def _arrows(explanation: Explanation, scope: str, negated: bool) -> Iterator[_Ar
             for side, term in enumerate(reason.edge.terms)
         ]
         yield _Arrow(ends[0], ends[1], reason, negated)
-    for number, part in enumerate(explanation.against):
-        yield from _arrows(part, f"{scope}not {number}.", not negated)
+    for number, against in enumerate(explanation.against):
+        yield from _arrows(against.part, f"{scope}not {number}.", not negated)
 
 
 def _labels(arrow: _Arrow) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from knowledge_sheaves.query.answers import Answer, Answers
+from knowledge_sheaves.query.pattern import Variable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 _IRI = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|urn:|mailto:)[^\s<>\"{}|\\^`]*")
@@ -50,7 +51,7 @@ def _binding(variables: tuple[str, ...], answer: Answer, answers: Answers) -> di
         added["probability"] = _literal(repr(answer.probability), "double")
     if answer.known is not None:
         added["known"] = _literal(str(answer.known).lower(), "boolean")
-    return added | {v.removeprefix("?"): term(names[v]) for v in variables}
+    return added | {v.removeprefix("?"): term(names[Variable(v)]) for v in variables}
 
 
 def _literal(value: str, datatype: str) -> dict[str, str]:

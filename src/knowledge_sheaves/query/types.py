@@ -1,57 +1,54 @@
-"""Types of the variables of a pattern: what the relations around them leave possible."""
+"""Types of a pattern: what the relations around its variables leave possible.
+
+A relation may join several pairs of types; each is an edge of the schema. `possible_types` narrows
+the types of variables, `readings` lists all ways to choose an edge of the schema for every edge.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+from knowledge_sheaves.query.pattern import Edge, Pattern, SchemaEdge, Term, Variable
 
 Kinds = frozenset[int]
+MOST_READINGS = 10_000
 
 
 class TypeClash(InputError):
     """A relation is asked of something whose type it does not know."""
 
 
-def fitting(patterns: Sequence[Pattern], graph: KnowledgeGraph) -> list[Pattern]:
-    """Return the patterns that types allow; where they allow none, the first clash is an error.
+def fitting(
+    patterns: Sequence[Pattern], graph: KnowledgeGraph
+) -> tuple[list[Pattern], TypeClash | None]:
+    """The patterns that types allow, and the first clash of one that they do not.
 
-    One alternative of a union may be impossible for its types and is left out, for it has no
-    answers. So is an impossible pattern among those that must not hold, unless all branches have
-    one: then the user asks for what cannot be.
+    What is impossible for its types has no answers: such an alternative of a union is left out,
+    and so is such a part among those that must not hold.
 
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "likes", "Fargo")], types={"Julia": "Person", "Fargo": "Film"})
-    >>> fitting([Pattern((Edge(graph.entities.id("Fargo"), 0, "?x"),))], graph)
-    Traceback (most recent call last):
-    knowledge_sheaves.query.types.TypeClash: 'likes' goes from Person to Film, \
-but 'Fargo' at its head is of type Film.
+    >>> print(fitting([Pattern((Edge(graph.entities.id("Fargo"), 0, "?x"),))], graph)[1])
+    'likes' goes from Person to Film, but 'Fargo' at its head is of type Film.
     """
     if len(graph.schema.types) == 1:
-        return list(patterns)
-    kept, impossible, negated = [], [], []
+        return list(patterns), None
+    kept: list[Pattern] = []
+    first: TypeClash | None = None
     for pattern in patterns:
         try:
-            types = possible_types(pattern, graph)
+            kept.append(_prune(pattern, possible_types(pattern, graph), graph))
         except TypeClash as clash:
-            impossible.append(clash)
-            continue
-        pruned, clashes = _prune(pattern, types, graph)
-        kept.append(pruned)
-        negated += clashes[:1]
-    if patterns and not kept:
-        raise impossible[0]
-    if kept and len(negated) == len(kept):
-        raise negated[0]
-    return kept
+            first = first or clash
+    return kept, first
 
 
 def possible_types(
-    pattern: Pattern, graph: KnowledgeGraph, known: Mapping[str, Kinds] | None = None
-) -> dict[str, Kinds]:
+    pattern: Pattern, graph: KnowledgeGraph, known: Mapping[Variable, Kinds] | None = None
+) -> dict[Variable, Kinds]:
     """Return the types that each variable may have; none left for one is a `TypeClash`.
 
     >>> graph = KnowledgeGraph.from_triples(
@@ -61,12 +58,12 @@ def possible_types(
     """
     anything = frozenset(range(len(graph.schema.types)))
     found = {**dict.fromkeys(pattern.variables, anything), **(known or {})}
-    for variable, entity in pattern.bindings:
+    for variable, entity in pattern.bound.items():
         found[variable] = found.get(variable, anything) & _own(entity, graph)
         if not found[variable]:
             name = graph.entities[entity]
             raise TypeClash(f"{variable} is said to be {name!r}, whose type it cannot have.")
-    before: dict[str, Kinds] = {}
+    before: dict[Variable, Kinds] = {}
     while found != before:
         before = dict(found)
         for edge in pattern.edges:
@@ -74,8 +71,8 @@ def possible_types(
     return found
 
 
-def _narrow(edge: Edge, found: dict[str, Kinds], graph: KnowledgeGraph) -> None:
-    ends = [found[t] if isinstance(t, str) else _own(t, graph) for t in edge.terms]
+def _narrow(edge: Edge, found: dict[Variable, Kinds], graph: KnowledgeGraph) -> None:
+    ends = [found[t] if isinstance(t, Variable) else _own(t, graph) for t in edge.terms]
     pairs = _pairs(edge, graph)
     fit = [(h, t) for h, t in pairs if h in ends[0] and t in ends[1]]
     if edge.head == edge.tail:
@@ -83,24 +80,70 @@ def _narrow(edge: Edge, found: dict[str, Kinds], graph: KnowledgeGraph) -> None:
     if not fit:
         raise TypeClash(_sentence(edge, ends, pairs, graph))
     for place, term in enumerate(edge.terms):
-        if isinstance(term, str):
+        if isinstance(term, Variable):
             found[term] = frozenset(pair[place] for pair in fit)
 
 
-def _prune(
-    pattern: Pattern, types: Mapping[str, Kinds], graph: KnowledgeGraph
-) -> tuple[Pattern, list[TypeClash]]:
+def _prune(pattern: Pattern, types: Mapping[Variable, Kinds], graph: KnowledgeGraph) -> Pattern:
     kept: list[Pattern] = []
-    clashes: list[TypeClash] = []
     for inner in pattern.without:
         try:
-            pruned, deeper = _prune(inner, possible_types(inner, graph, types), graph)
-        except TypeClash as clash:
-            clashes.append(clash)
+            kept.append(_prune(inner, possible_types(inner, graph, types), graph))
+        except TypeClash:  # it never holds, so nothing need be kept from it
+            continue
+    return replace(pattern, without=tuple(kept))
+
+
+def readings(pattern: Pattern, graph: KnowledgeGraph) -> list[tuple[SchemaEdge, ...]]:
+    """All ways to read a pattern in the schema: an edge of the schema for each of its edges.
+
+    With one type there is one. A pattern with none is a `TypeClash`.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+    >>> readings(Pattern((Edge(0, 0, "?x"),)), graph)
+    [(0,)]
+    """
+    if len(graph.schema.types) == 1:
+        return [tuple(SchemaEdge(edge.relation) for edge in pattern.edges)]
+    possible = possible_types(pattern, graph)
+    found: list[tuple[dict[Variable, int], tuple[SchemaEdge, ...]]] = [({}, ())]
+    for edge in pattern.edges:
+        found = [
+            (types | new, (*chosen, part))
+            for types, chosen in found
+            for part, new in _fitting_parts(edge, types, possible, graph)
+        ]
+        if len(found) > MOST_READINGS:
+            raise InputError(
+                f"The relations of the query join so many types that it can be read in more than "
+                f"{MOST_READINGS:,} ways: use the solver chaining, which need not tell them apart."
+            )
+    if not found:
+        raise TypeClash("No choice of types fits all relations of the query at once.")
+    return [chosen for _, chosen in found]
+
+
+def _fitting_parts(
+    edge: Edge,
+    types: dict[Variable, int],
+    possible: Mapping[Variable, Kinds],
+    graph: KnowledgeGraph,
+) -> Iterator[tuple[SchemaEdge, dict[Variable, int]]]:
+    """The edges of the schema that an edge can stand for, with the types that follow."""
+    ends = graph.schema.graph
+    for part in graph.schema.edges(graph.schema.relation_names[edge.relation]).tolist():
+        new: dict[Variable, int] = {}
+        for term, kind in zip(
+            edge.terms, (int(ends.heads[part]), int(ends.tails[part])), strict=True
+        ):
+            if isinstance(term, Variable):
+                if kind not in possible[term] or (types | new).get(term, kind) != kind:
+                    break
+                new[term] = kind
+            elif kind != int(graph.entity_types[term]):
+                break
         else:
-            kept.append(pruned)
-            clashes += deeper
-    return replace(pattern, without=tuple(kept)), clashes
+            yield SchemaEdge(part), new
 
 
 def _own(entity: int, graph: KnowledgeGraph) -> Kinds:
@@ -122,7 +165,7 @@ def _sentence(
 
     def said(place: int) -> str:
         term: Term = edge.terms[place]
-        if isinstance(term, str):
+        if isinstance(term, Variable):
             return f"{term} at its {_ENDS[place]} must be of type {types(ends[place])} elsewhere"
         return f"{graph.entities[term]!r} at its {_ENDS[place]} is of type {types(ends[place])}"
 

@@ -17,9 +17,18 @@ import numpy.typing as npt
 
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
-from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers, answers, with_whole_relations
+from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers, answers
 from knowledge_sheaves.query.language.betae import template
-from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
+from knowledge_sheaves.query.pattern import (
+    Edge,
+    Entity,
+    Pattern,
+    Query,
+    Relation,
+    RelationId,
+    Term,
+    Variable,
+)
 
 # A shape that no draw in so many fits is one that the graph hardly has.
 TRIES_PER_QUERY, LEAST_TRIES = 1_000, 20_000
@@ -88,8 +97,7 @@ def _are_good(
 ) -> BoolArray:
     easy, after = answers(graph, queries), answers(larger_graph, queries)
     hard, withdrawn = after.minus(easy).counts, easy.minus(after).counts
-    negated = [any(pattern.without for pattern in query.patterns) for query in queries]
-    least = np.array(negated, np.int64)
+    least = np.array([query.is_negated for query in queries], np.int64)
     return (hard >= 1) & (hard <= most) & (withdrawn >= least) & (withdrawn <= most)
 
 
@@ -97,7 +105,7 @@ class _Facts:
     """Triples by the names of relations, arranged so that a random one with given ends is found."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        whole = with_whole_relations(graph)
+        whole = graph.by_name
         heads, relations, tails = whole.triples.T.astype(np.int64)
         self.num_relations, self.num_entities = whole.num_relations, whole.num_entities
         self.entities = np.unique(np.concatenate((heads, tails)))
@@ -177,13 +185,18 @@ class _Grounding:
         rows = np.flatnonzero(fine & ~self._degenerate(terms, relations, size))
         entities = {term: values[rows].tolist() for term, values in terms.items()}
         names = {relation: values[rows].tolist() for relation, values in relations.items()}
-        return [
-            Query(
-                self.query.targets,
-                tuple(_fill(pattern, entities, names, row) for pattern in self.query.patterns),
-            )
-            for row in range(len(rows))
-        ]
+        return [self._fill(entities, names, row) for row in range(len(rows))]
+
+    def _fill(
+        self, entities: dict[Term, list[int]], names: dict[int, list[int]], row: int
+    ) -> Query:
+        def term(given: Term) -> Term:
+            return given if isinstance(given, Variable) else Entity(entities[given][row])
+
+        def relation(given: Relation) -> Relation:
+            return RelationId(names[given][row])
+
+        return self.query.map(term, relation)
 
     def _ground(
         self,
@@ -230,12 +243,12 @@ class _Grounding:
         for one, other in combinations(self.edges, 2):
             same = relations[one.relation] == relations[other.relation]
             for first, second in zip(one.terms, other.terms, strict=True):
-                constants = isinstance(first, int) and isinstance(second, int)
+                constants = isinstance(first, Entity) and isinstance(second, Entity)
                 same = same & (terms[first] == terms[second] if constants else first == second)
             wrong |= same
         if self.inverses is not None:
             for one, other in permutations(self.edges, 2):
-                if isinstance(one.tail, str) and one.tail == other.head:
+                if isinstance(one.tail, Variable) and one.tail == other.head:
                     wrong |= self.inverses[relations[one.relation]] == relations[other.relation]
         return wrong
 
@@ -259,20 +272,3 @@ def _outwards(query: Query) -> Iterator[Edge]:
         left.remove(edge)
         reached |= set(edge.terms)
         yield edge
-
-
-def _fill(
-    pattern: Pattern, entities: dict[Term, list[int]], relations: dict[int, list[int]], row: int
-) -> Pattern:
-    def term(given: Term) -> Term:
-        return given if isinstance(given, str) else entities[given][row]
-
-    return Pattern(
-        tuple(
-            Edge(term(edge.head), relations[edge.relation][row], term(edge.tail))
-            for edge in pattern.edges
-        ),
-        tuple(_fill(inner, entities, relations, row) for inner in pattern.without),
-        tuple((term(first), term(second)) for first, second in pattern.different),
-        tuple((variable, entities[entity][row]) for variable, entity in pattern.bindings),
-    )

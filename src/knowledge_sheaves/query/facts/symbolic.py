@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph, Schema
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import gather_slices, offsets_of
 from knowledge_sheaves.query.batches import Batch, batches
-from knowledge_sheaves.query.pattern import Query, Shape
+from knowledge_sheaves.query.budget import Budget, OutOfBudget
+from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term, Variable, variables_of
 
 # Batches beyond this are split: larger ones only cost memory.
 BATCH_ROWS = 1_000_000
-
-Slot: TypeAlias = tuple[str, int]
-SlotEdge: TypeAlias = tuple[int, Slot, Slot]
+MOST_ROWS = 10_000_000
+"""How many rows a join of one query may have, whatever the memory."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,15 @@ class SymbolicAnswers:
 
 
 def answers(
-    graph: KnowledgeGraph, queries: Sequence[Query], *, max_rows: int = 10_000_000
+    graph: KnowledgeGraph,
+    queries: Sequence[Query],
+    *,
+    max_rows: int = MOST_ROWS,
+    budget: Budget | None = None,
 ) -> SymbolicAnswers:
     """Answer queries by what the graph knows; a join of one query has at most ``max_rows`` rows.
+
+    Rows also keep to the budget, where there is one, and a query that would not is an error.
 
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
@@ -93,10 +97,11 @@ def answers(
         )
     width = widths.pop() if widths else 1
     found: list[IntArray] = [np.zeros((0, 1 + width), np.int64)]
-    known = _Known(graph)
+    whole = graph.by_name
     for batch in batches(queries):
-        batch.check(known.graph)
-        found += _Join(known, batch, max_rows).rows(np.arange(len(batch.queries)))
+        batch.check(whole)
+        join = _Join(whole, batch, max_rows, budget or Budget(memory=2**62))
+        found += join.rows(np.arange(len(batch.queries)))
     rows = _distinct_rows(np.concatenate(found), len(queries), graph.num_entities)
     offsets = offsets_of(np.bincount(rows[:, 0], minlength=len(queries)))
     return SymbolicAnswers(rows[:, 1] if width == 1 else rows[:, 1:], offsets)
@@ -111,7 +116,7 @@ class _Bindings:
     """Rows without repeats: the member of the batch, and the entity of each bound variable."""
 
     members: IntArray
-    columns: Mapping[int, IntArray]
+    columns: Mapping[Variable, IntArray]
 
     def __len__(self) -> int:
         return len(self.members)
@@ -121,63 +126,38 @@ class _Bindings:
             self.members[rows], {name: column[rows] for name, column in self.columns.items()}
         )
 
-    def bind(self, variable: int, values: IntArray) -> _Bindings:
+    def bind(self, variable: Variable, values: IntArray) -> _Bindings:
         return _Bindings(self.members, {**self.columns, variable: values})
 
-    def table(self, variables: Iterable[int]) -> IntArray:
+    def table(self, variables: Iterable[Variable]) -> IntArray:
         return np.stack((self.members, *(self.columns[name] for name in variables)), axis=1)
 
 
-@dataclass(frozen=True)
-class _Scope:
-    """A pattern of a shape with its edges numbered as the batch's relations are."""
-
-    edges: tuple[SlotEdge, ...]
-    different: tuple[tuple[Slot, Slot], ...]
-    bindings: tuple[tuple[Slot, Slot], ...]
-    without: tuple[_Scope, ...]
-
-    @classmethod
-    def of(cls, shape: Shape, relations: Iterator[int]) -> _Scope:
-        edges = tuple((next(relations), head, tail) for head, tail in shape.edges)
-        without = tuple(cls.of(inner, relations) for inner in shape.without)
-        return cls(edges, shape.different, shape.bindings, without)
-
-    @cached_property
-    def positive(self) -> frozenset[int]:
-        named = _variables(variable for variable, _ in self.bindings)
-        return named | _variables(slot for _, *ends in self.edges for slot in ends)
-
-    @cached_property
-    def variables(self) -> frozenset[int]:
-        compared = _variables(slot for pair in self.different for slot in pair)
-        return frozenset().union(self.positive, compared, *(s.variables for s in self.without))
-
-
-def _variables(slots: Iterable[Slot]) -> frozenset[int]:
-    return frozenset(number for kind, number in slots if kind == "v")
+def _vars(terms: Iterable[Term]) -> frozenset[Variable]:
+    return frozenset(variables_of(terms))
 
 
 class _Join:
     """The answers of one batch."""
 
-    def __init__(self, known: _Known, batch: Batch, max_rows: int) -> None:
-        self.known = known
-        self.graph = known.graph
+    def __init__(self, graph: KnowledgeGraph, batch: Batch, max_rows: int, budget: Budget) -> None:
+        self.graph = graph
         self.batch = batch
-        self.max_rows = self.limit = max_rows
-        self.scope = _Scope.of(batch.shape, iter(range(batch.relations.shape[1])))
+        self.budget = budget
+        # The columns of a step before and after it, and what sorting them takes.
+        bytes_a_row = 8 * (2 * len(batch.shape.all_variables) + 8)
+        self.max_rows = self.limit = min(max_rows, budget.memory // bytes_a_row)
 
     def rows(self, members: IntArray) -> list[IntArray]:
         """Return rows of query and targets; too many at once are halved, one is an error."""
         self.limit = self.max_rows if len(members) == 1 else min(self.max_rows, BATCH_ROWS)
         try:
-            found = self.solve(self.scope, _Bindings(members, {}), frozenset(self.batch.targets))
+            found = self.solve(self.batch.shape, _Bindings(members, {}), _vars(self.batch.targets))
         except _TooManyRows:
             if len(members) == 1:
-                raise SheafError(
+                raise OutOfBudget(
                     f"Query {self.batch.queries[members[0]]} needs more than {self.max_rows} rows "
-                    "in one join; ask for something narrower or raise max_rows."
+                    "in one join; ask for something narrower or raise the memory limit."
                 ) from None
             half = len(members) // 2
             return self.rows(members[:half]) + self.rows(members[half:])
@@ -185,21 +165,23 @@ class _Join:
         table[:, 0] = self.batch.queries[found.members]
         return [table]
 
-    def solve(self, scope: _Scope, bound: _Bindings, keep: frozenset[int]) -> _Bindings:
+    def solve(self, pattern: Pattern, bound: _Bindings, keep: frozenset[Variable]) -> _Bindings:
         """Extend what is bound by all that a pattern asks, and keep some of the variables."""
         inherited = frozenset(bound.columns)
-        for variable, entity in scope.bindings:
+        for variable, entity in pattern.bindings:
             bound = self._name(bound, variable, entity)
+        positive = _vars(pattern.own_terms()) | inherited
         edges, different, without = (
-            list(scope.edges),
-            list(scope.different),
-            [(inner, inner.variables & (scope.positive | inherited)) for inner in scope.without],
+            list(pattern.edges),
+            list(pattern.different),
+            [(inner, _vars(inner.all_variables) & positive) for inner in pattern.without],
         )
         while True:
+            self.budget.check_time()
             bound = self._filter(bound, edges, different, without)
             needed = keep.union(
-                _variables(slot for _, *ends in edges for slot in ends),
-                _variables(slot for pair in different for slot in pair),
+                _vars(term for edge in edges for term in edge.terms),
+                _vars(term for pair in different for term in pair),
                 *(shared for _, shared in without),
             )
             bound = self._project(bound, needed)
@@ -210,26 +192,27 @@ class _Join:
             raise InputError("A variable that must differ from another occurs in no edge.")
         return bound
 
-    def _name(self, bound: _Bindings, variable: Slot, entity: Slot) -> _Bindings:
+    def _name(self, bound: _Bindings, variable: Term, entity: Term) -> _Bindings:
         """Let a variable be an entity; where it is bound already, keep the rows that agree."""
+        assert isinstance(variable, Variable), "what is bound is a variable"
         values = self._values(bound, entity)
-        if variable[1] not in bound.columns:
-            return bound.bind(variable[1], values)
-        return bound.take(bound.columns[variable[1]] == values)
+        if variable not in bound.columns:
+            return bound.bind(variable, values)
+        return bound.take(bound.columns[variable] == values)
 
     def _filter(
         self,
         bound: _Bindings,
-        edges: list[SlotEdge],
-        different: list[tuple[Slot, Slot]],
-        without: list[tuple[_Scope, frozenset[int]]],
+        edges: list[Edge],
+        different: list[tuple[Term, Term]],
+        without: list[tuple[Pattern, frozenset[Variable]]],
     ) -> _Bindings:
         """Apply, and take off the lists, whatever speaks of bound variables only."""
         have = frozenset(bound.columns)
-        for edge in [edge for edge in edges if _variables(edge[1:]) <= have]:
+        for edge in [edge for edge in edges if _vars(edge.terms) <= have]:
             edges.remove(edge)
             bound = bound.take(self._holds(bound, edge))
-        for pair in [pair for pair in different if _variables(pair) <= have]:
+        for pair in [pair for pair in different if _vars(pair) <= have]:
             different.remove(pair)
             bound = bound.take(self._values(bound, pair[0]) != self._values(bound, pair[1]))
         for negated in [negated for negated in without if negated[1] <= have]:
@@ -237,26 +220,24 @@ class _Join:
             bound = bound.take(~self._exists(bound, *negated))
         return bound
 
-    def _exists(self, bound: _Bindings, inner: _Scope, shared: frozenset[int]) -> BoolArray:
+    def _exists(self, bound: _Bindings, inner: Pattern, shared: frozenset[Variable]) -> BoolArray:
         """Tell for which rows an inner pattern holds: solve it from the distinct shared values."""
         seeds = self._project(bound, shared)
         found = self.solve(inner, seeds, shared)
         names = sorted(shared)
         return _contains_rows(found.table(names), bound.table(names), self._sizes(names))
 
-    def _values(self, bound: _Bindings, slot: Slot) -> IntArray:
-        kind, number = slot
-        if kind == "v":
-            return bound.columns[number]
-        return self.batch.entities[bound.members, number]
+    def _values(self, bound: _Bindings, term: Term) -> IntArray:
+        if isinstance(term, Variable):
+            return bound.columns[term]
+        return self.batch.entities[bound.members, term]
 
-    def _holds(self, bound: _Bindings, edge: SlotEdge) -> BoolArray:
-        relation, *ends = edge
-        heads, tails = (self._values(bound, end) for end in ends)
-        relations = self.batch.relations[bound.members, relation]
+    def _holds(self, bound: _Bindings, edge: Edge) -> BoolArray:
+        heads, tails = (self._values(bound, end) for end in edge.terms)
+        relations = self.batch.relations[bound.members, edge.relation]
         return self.graph.contains(np.stack((heads, relations, tails), axis=1))
 
-    def _extend(self, bound: _Bindings, edges: list[SlotEdge]) -> _Bindings:
+    def _extend(self, bound: _Bindings, edges: list[Edge]) -> _Bindings:
         """Follow the edge that leads to the fewest rows, and take it off the list."""
         steps = [_Step(self, bound, edge) for edge in edges]
         best = min(steps, key=lambda step: (step.open_ends, step.size))
@@ -265,7 +246,7 @@ class _Join:
         edges.remove(best.edge)
         return best.follow()
 
-    def _project(self, bound: _Bindings, needed: frozenset[int]) -> _Bindings:
+    def _project(self, bound: _Bindings, needed: frozenset[Variable]) -> _Bindings:
         names = sorted(needed & bound.columns.keys())
         if len(names) == len(bound.columns):
             return bound
@@ -273,98 +254,57 @@ class _Join:
         _, rows = np.unique(_keys(columns, self._sizes(names)), return_index=True)
         return _Bindings(bound.members[rows], {name: bound.columns[name][rows] for name in names})
 
-    def _sizes(self, names: Sequence[int]) -> list[int]:
+    def _sizes(self, names: Sequence[Variable]) -> list[int]:
         return [len(self.batch.queries), *[self.graph.num_entities] * len(names)]
 
 
 class _Step:
     """What following an edge from bound rows would give; counted first, so it can be refused."""
 
-    def __init__(self, join: _Join, bound: _Bindings, edge: SlotEdge) -> None:
-        self.known, self.bound, self.edge = join.known, bound, edge
-        relation, self.head, self.tail = edge
-        self.open_ends = len(_variables(edge[1:]) - bound.columns.keys())
+    def __init__(self, join: _Join, bound: _Bindings, edge: Edge) -> None:
+        self.graph, self.bound, self.edge = join.graph, bound, edge
+        self.open_ends = len(_vars(edge.terms) - bound.columns.keys())
         self.heads, self.tails = (
-            None if slot[0] == "v" and slot[1] not in bound.columns else join._values(bound, slot)
-            for slot in (self.head, self.tail)
+            None
+            if isinstance(end, Variable) and end not in bound.columns
+            else join._values(bound, end)
+            for end in edge.terms
         )
-        self.relations = join.batch.relations[bound.members, relation]
+        self.relations = join.batch.relations[bound.members, edge.relation]
 
     @cached_property
     def size(self) -> int:
         """How many rows there would be."""
-        graph = self.known.graph
+        graph = self.graph
         if self.heads is not None:
             return int(graph.out_degree(self.heads, self.relations).sum())
         if self.tails is not None:
             return int(graph.in_degree(self.relations, self.tails).sum())
-        return int(self.known.counts[self.relations].sum())
+        return int(np.diff(graph.by_relation[1])[self.relations].sum())
 
     def follow(self) -> _Bindings:
         """Return the extended rows."""
-        graph = self.known.graph
+        graph, (head, tail) = self.graph, self.edge.terms
         if self.heads is not None:
-            return self._bind(self.tail, *graph.tails_many(self.heads, self.relations))
+            return self._bind(tail, *graph.tails_many(self.heads, self.relations))
         if self.tails is not None:
-            return self._bind(self.head, *graph.heads_many(self.relations, self.tails))
-        places, offsets = self.known.triples_of(self.relations)
+            return self._bind(head, *graph.heads_many(self.relations, self.tails))
+        order, starts = graph.by_relation
+        slices = starts[self.relations], starts[self.relations + 1]
+        places, offsets = gather_slices(order, *slices)
         heads, _, tails = graph.triples[places].T
-        if self.head != self.tail:
-            return self._bind(self.head, heads, offsets).bind(self.tail[1], tails)
-        return self._bind(self.head, heads, offsets).take(heads == tails)
+        if head != tail:
+            return _bound(self._bind(head, heads, offsets), tail, tails)
+        return self._bind(head, heads, offsets).take(heads == tails)
 
-    def _bind(self, slot: Slot, ids: IntArray, offsets: IntArray) -> _Bindings:
+    def _bind(self, term: Term, ids: IntArray, offsets: IntArray) -> _Bindings:
         rows = np.repeat(np.arange(len(self.bound)), np.diff(offsets))
-        return self.bound.take(rows).bind(slot[1], ids)
+        return _bound(self.bound.take(rows), term, ids)
 
 
-class _Known:
-    """A graph with whole relations, and where the triples of each relation are."""
-
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        self.graph = with_whole_relations(graph)
-
-    @cached_property
-    def counts(self) -> IntArray:
-        """How many triples each relation has."""
-        return np.bincount(self.graph.triples[:, 1], minlength=self.graph.num_relations)
-
-    @cached_property
-    def _order(self) -> IntArray:
-        return np.argsort(self.graph.triples[:, 1], kind="stable")
-
-    def triples_of(self, relations: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the places of the triples of many relations, and the offsets of each."""
-        offsets = offsets_of(self.counts)
-        return gather_slices(self._order, offsets[relations], offsets[relations + 1])
-
-
-# Merging costs a sort of all triples, and a graph is asked again and again.
-_whole: WeakKeyDictionary[KnowledgeGraph, KnowledgeGraph] = WeakKeyDictionary()
-
-
-def with_whole_relations(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """Return the same triples with relations as users name them, not split by types.
-
-    >>> types = {"Julia": "Person", "Sachin": "Person", "Fargo": "Film"}
-    >>> graph = KnowledgeGraph.from_triples(
-    ...     [("Julia", "likes", "Sachin"), ("Julia", "likes", "Fargo")], types=types)
-    >>> graph.num_relations, with_whole_relations(graph).num_relations
-    (2, 1)
-    """
-    names = graph.schema.relation_names
-    if len(names) == graph.num_relations:
-        return graph
-    if graph not in _whole:
-        place = {name: place for place, name in enumerate(names)}
-        relations = np.array([place[relation.name] for relation in graph.schema.relations])
-        heads, edges, tails = graph.triples.T
-        _whole[graph] = KnowledgeGraph.from_arrays(
-            *(heads, relations[edges], tails),
-            schema=Schema.single(names),
-            num_entities=graph.num_entities,
-        )
-    return _whole[graph]
+def _bound(bound: _Bindings, term: Term, ids: IntArray) -> _Bindings:
+    assert isinstance(term, Variable), "only the open ends of an edge are bound"
+    return bound.bind(term, ids)
 
 
 def _keys(columns: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:

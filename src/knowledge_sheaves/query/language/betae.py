@@ -18,10 +18,10 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers.betae import STRUCTURES, Structure
-from knowledge_sheaves.query.pattern import Edge, Pattern, Query
+from knowledge_sheaves.query.pattern import Edge, Entity, Pattern, Query, RelationId, Variable
 
 UNION, NOT = -1, -2
-TARGET = "?x"
+TARGET = Variable("?x")
 NOTHING = Pattern(())
 
 
@@ -37,7 +37,7 @@ def from_betae(query: Structure) -> Query:
     >>> query.patterns[0].without[0].edges
     (Edge(head=8, relation=2, tail='?x'),)
     """
-    patterns = _node(query, TARGET, (f"?y{number}" for number in count(1)), query)
+    patterns = _node(query, TARGET, (Variable(f"?y{number}") for number in count(1)), query)
     return Query((TARGET,), tuple(patterns))
 
 
@@ -68,7 +68,7 @@ def _fill(structure: Any, numbers: dict[str, Iterator[int]]) -> Any:
     return tuple(_fill(part, numbers) for part in structure)
 
 
-def _node(node: Any, at: str, fresh: Iterator[str], whole: Structure) -> list[Pattern]:
+def _node(node: Any, at: Variable, fresh: Iterator[Variable], whole: Structure) -> list[Pattern]:
     """Return the alternatives that say that ``at`` is an answer of a node."""
     if not isinstance(node, tuple) or len(node) < 2:
         raise InputError(f"{node!r} is no part of a BetaE query: {whole!r}.")
@@ -83,7 +83,11 @@ def _is_steps(part: Any) -> bool:
 
 
 def _steps(
-    parts: list[Any], steps: tuple[int, ...], at: str, fresh: Iterator[str], whole: Structure
+    parts: list[Any],
+    steps: tuple[int, ...],
+    at: Variable,
+    fresh: Iterator[Variable],
+    whole: Structure,
 ) -> list[Pattern]:
     """Return the alternatives for nodes, or an entity, with steps behind: the last step first."""
     if not steps:
@@ -97,9 +101,9 @@ def _steps(
     if last < 0:
         raise InputError(f"The step {last} has no meaning where it stands in {whole!r}.")
     if len(parts) == 1 and isinstance(parts[0], int) and not rest:
-        return [Pattern((Edge(parts[0], last, at),))]
+        return [Pattern((Edge(Entity(parts[0]), RelationId(last), at),))]
     middle = next(fresh)
-    edge = Edge(middle, last, at)
+    edge = Edge(middle, RelationId(last), at)
     reached = _steps(parts, rest, middle, fresh, whole)
     return [Pattern((*pattern.edges, edge), pattern.without) for pattern in reached]
 

@@ -24,6 +24,7 @@ from rdflib import RDF, Literal, URIRef
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.query.pattern import RelationId
 
 NAMESPACE = "urn:name:"
 """What the empty prefix stands for where a query does not declare it."""
@@ -81,7 +82,7 @@ def entity_id(term: URIRef | Literal, graph: KnowledgeGraph) -> int:
     return find_entity(graph, unquote(text))
 
 
-def relation_id(term: URIRef, graph: KnowledgeGraph) -> int:
+def relation_id(term: URIRef, graph: KnowledgeGraph) -> RelationId:
     """Return the place of a relation among the schema's ``relation_names``.
 
     >>> graph = KnowledgeGraph.from_triples([("a", "favorite movie", "b")])
@@ -96,4 +97,4 @@ def relation_id(term: URIRef, graph: KnowledgeGraph) -> int:
             "The graph has no relation 'a' (rdf:type): it keeps types apart from its relations, "
             "so leave it out; relations already say which types may stand at their ends."
         )
-    return names.index(find_relation(graph, text))
+    return RelationId(names.index(find_relation(graph, text)))

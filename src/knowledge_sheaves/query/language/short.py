@@ -9,16 +9,17 @@ query says ``?y where …``; without variables, whether it holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.names import find_entity, find_relation
 from knowledge_sheaves.query.language.names import sparql_name
+from knowledge_sheaves.query.language.sparql_text import check_length
 
-_SPARQL = re.compile(r"\s*(?:#.*\n\s*)*(?:SELECT|ASK|PREFIX|BASE)\b", re.IGNORECASE)
-_OTHER_SPARQL = re.compile(r"\s*(?:CONSTRUCT|DESCRIBE|INSERT|DELETE)\b|[{}]", re.IGNORECASE)
-_WHERE = re.compile(r"\s*(\?\w+)\s+where\s+", re.IGNORECASE)
+_FORMS = "SELECT|ASK|PREFIX|BASE|CONSTRUCT|DESCRIBE|INSERT|DELETE"
+_SPARQL = re.compile(rf"(?:\#[^\n]*\n\s*+)*+(?:{_FORMS})\b", re.IGNORECASE)
+_WHERE = re.compile(r"(\?\w+)\s+where\s+", re.IGNORECASE)
 _STOP = re.compile(r"(?:^|\s)\.(?=\s|$)|\n")
 _WORD = re.compile(r'"[^"]*"|\S+')
 
@@ -29,7 +30,7 @@ def is_sparql(text: str) -> bool:
     >>> is_sparql("select ?x { :Ann :knows ?x }"), is_sparql("Ann knows ?x")
     (True, False)
     """
-    return bool(_SPARQL.match(text) or _OTHER_SPARQL.search(text))
+    return "{" in text or "}" in text or bool(_SPARQL.match(text.strip()))
 
 
 def to_sparql(text: str, graph: KnowledgeGraph) -> str:
@@ -42,6 +43,8 @@ def to_sparql(text: str, graph: KnowledgeGraph) -> str:
     >>> to_sparql("Bob favorite movie Star Wars", graph)
     'ASK { :Bob <favorite movie> <Star Wars> }'
     """
+    check_length(text)
+    text = text.strip()
     chosen = _WHERE.match(text)
     body = text[chosen.end() :] if chosen else text
     statements = [part.strip() for part in _STOP.split(body) if part.strip()]
@@ -65,30 +68,44 @@ def to_sparql(text: str, graph: KnowledgeGraph) -> str:
 def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple[str, str, str]:
     """Tell where the relation starts and ends: where all three parts have a meaning."""
     if len(words) < 3:
-        raise InputError(f"A statement has a head, a relation and a tail, unlike {statement!r}.")
-    ways = list(_ways(words))
-    if len(ways) == 1:
-        return ways[0]
+        raise InputError(
+            f"A statement has a head, a relation and a tail, unlike {_cut(statement)!r}."
+        )
+    if len(words) == 3:
+        return _join(words, 1, 2)
     labels = frozenset((graph.labels or {}).values())
     relations = frozenset(graph.schema.relation_names)
 
     def is_entity(text: str) -> bool:
         return text.startswith("?") or text in graph.entities or text in labels
 
-    fitting = [way for way in ways if way[1] in relations and is_entity(way[0])]
-    fitting = [way for way in fitting if is_entity(way[2])]
+    ways = (_join(words, *way) for way in _ways(words, relations))
+    fitting = [way for way in ways if is_entity(way[0]) and is_entity(way[2])]
     if len(fitting) == 1:
         return fitting[0]
     why = "can be read in several ways" if fitting else "has no names of the graph in three places"
-    raise InputError(f'{statement!r} {why}: put names of several words in "quotes".')
+    raise InputError(f'{_cut(statement)!r} {why}: put names of several words in "quotes".')
 
 
-def _ways(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _ways(words: Sequence[str], relations: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Where a relation starts and ends; no further from each other than relations have words."""
+    most = max((name.count(" ") + 1 for name in relations), default=1)
     for start in range(1, len(words) - 1):
-        for end in range(start + 1, len(words)):
-            parts = words[:start], words[start:end], words[end:]
-            head, relation, tail = (" ".join(word.strip('"') for word in part) for part in parts)
-            yield head, relation, tail
+        for end in range(start + 1, min(len(words), start + most + 1)):
+            if _text(words[start:end]) in relations:
+                yield start, end
+
+
+def _join(words: Sequence[str], start: int, end: int) -> tuple[str, str, str]:
+    return _text(words[:start]), _text(words[start:end]), _text(words[end:])
+
+
+def _text(words: Sequence[str]) -> str:
+    return " ".join(word.strip('"') for word in words)
+
+
+def _cut(statement: str) -> str:
+    return statement if len(statement) <= 100 else statement[:100] + " …"
 
 
 def _write(row: Sequence[str], graph: KnowledgeGraph) -> str:

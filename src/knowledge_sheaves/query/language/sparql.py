@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from rdflib import RDF, BNode, URIRef, Variable
+from rdflib import RDF, BNode, URIRef
+from rdflib import Variable as RdfVariable
 from rdflib.paths import AlternativePath, InvPath, SequencePath
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.language.names import entity_id, plain, relation_id
 from knowledge_sheaves.query.language.sparql_patterns import (
     bound_variables,
@@ -26,10 +28,18 @@ from knowledge_sheaves.query.language.sparql_patterns import (
     substitute,
 )
 from knowledge_sheaves.query.language.sparql_text import ReadQuery, read, unsupported
-from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term
-from knowledge_sheaves.query.types import fitting
+from knowledge_sheaves.query.pattern import (
+    Edge,
+    Entity,
+    Pattern,
+    Query,
+    Term,
+    Variable,
+    variables_of,
+)
+from knowledge_sheaves.query.types import TypeClash, fitting
 
-ASKED = "?.ask"
+ASKED = Variable("?.ask")
 """The target of an ASK whose patterns have no variable in common."""
 
 
@@ -44,11 +54,11 @@ class ParsedQuery:
 
     query: Query | None
     form: Literal["select", "ask"]
-    variables: tuple[str, ...]
+    variables: tuple[Variable, ...]
     limit: int | None = None
 
 
-def parse_sparql(text: str, graph: KnowledgeGraph) -> ParsedQuery:
+def parse_sparql(text: str, graph: KnowledgeGraph, budget: Budget | None = None) -> ParsedQuery:
     """Read a SPARQL query about a graph.
 
     >>> graph = KnowledgeGraph.from_triples(
@@ -61,28 +71,35 @@ def parse_sparql(text: str, graph: KnowledgeGraph) -> ParsedQuery:
     knowledge_sheaves.errors.InputError: No entity has the name or label 'Sachi'; \
 did you mean 'Sachin'?
     """
-    said = read(text)
+    said = read(text, budget)
     node, limit = said.algebra.p, None
     while node.name in ("Slice", "Distinct", "Reduced"):
         limit = node.length if node.name == "Slice" else limit
         node = node.p
-    patterns = _Reader(graph).patterns(node.p)
+    reader = _Reader(graph)
+    patterns = reader.patterns(node.p)
     if said.algebra.name == "AskQuery":
-        settled = [settle(pattern, ()) for pattern in patterns]
-        asked, targets = _with_target([each for each in settled if each is not None])
-        return ParsedQuery(_query(targets, asked, graph), "ask", (), limit)
-    projected = tuple(dict.fromkeys(f"?{name}" for name in node.PV))
+        asked, targets = _with_target(_settled(patterns, ()))
+        return ParsedQuery(_query(targets, asked, reader), "ask", (), limit)
+    projected = tuple(dict.fromkeys(Variable(f"?{name}") for name in node.PV))
     if said.takes_all:
         projected = _in_scope(patterns, said)
-    kept = [settle(pattern, projected) for pattern in patterns]
-    query = _query(projected, [each for each in kept if each is not None], graph)
+    query = _query(projected, _settled(patterns, projected), reader)
     return ParsedQuery(query, "select", projected, limit)
 
 
+def _settled(patterns: Sequence[Pattern], keep: tuple[Variable, ...]) -> list[Pattern]:
+    return list(_present(settle(pattern, keep) for pattern in patterns))
+
+
 def _query(
-    targets: tuple[str, ...], patterns: Sequence[Pattern], graph: KnowledgeGraph
+    targets: tuple[Variable, ...], patterns: Sequence[Pattern], reader: _Reader
 ) -> Query | None:
-    if not patterns:
+    """The query, None where nothing can be an answer; where types rule out all, their clash."""
+    fit = reader.fitting(patterns)
+    if not fit:
+        if reader.clash is not None:
+            raise reader.clash
         return None
     for target in targets:
         if len({target in pattern.variables for pattern in patterns}) > 1:
@@ -90,16 +107,16 @@ def _query(
                 f"{target} has a value in some alternatives of the query only; select variables "
                 "that occur in the triples of all of them."
             )
-    return Query(targets, tuple(dict.fromkeys(fitting(patterns, graph))))
+    return Query(targets, tuple(dict.fromkeys(fit)))
 
 
-def _in_scope(patterns: Sequence[Pattern], said: ReadQuery) -> tuple[str, ...]:
+def _in_scope(patterns: Sequence[Pattern], said: ReadQuery) -> tuple[Variable, ...]:
     """Return what SELECT * means: all that a solution may bind, in the order of the text."""
-    bound = frozenset[str]().union(*map(bound_variables, patterns))
-    return tuple(name for name in said.variables if name in bound or not patterns)
+    bound = frozenset[Variable]().union(*map(bound_variables, patterns))
+    return tuple(Variable(n) for n in said.variables if n in bound or not patterns)
 
 
-def _with_target(patterns: Sequence[Pattern]) -> tuple[list[Pattern], tuple[str, ...]]:
+def _with_target(patterns: Sequence[Pattern]) -> tuple[list[Pattern], tuple[Variable, ...]]:
     """Choose a target for patterns that only ask whether: a common variable, or make one."""
     if not patterns:
         return [], ()
@@ -115,7 +132,7 @@ def _asking(pattern: Pattern) -> Pattern:
         return pattern if renamed is None else renamed
     # All ends are entities: the first edge asks for its tail, which is said to be that entity.
     edges = (replace(edge, tail=ASKED) for edge in pattern.edges[:1])
-    known = tuple((ASKED, e.tail) for e in pattern.edges[:1] if isinstance(e.tail, int))
+    known = tuple((ASKED, e.tail) for e in pattern.edges[:1] if isinstance(e.tail, Entity))
     return replace(pattern, edges=(*edges, *pattern.edges[1:]), bindings=known)
 
 
@@ -124,10 +141,17 @@ class _Reader:
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
+        self.clash: TypeClash | None = None
         self._numbers = count(1)
-        self._blanks: dict[BNode, str] = {}
+        self._blanks: dict[BNode, Variable] = {}
 
-    def patterns(self, node: Any, outer: frozenset[str] = frozenset()) -> list[Pattern]:
+    def fitting(self, patterns: Sequence[Pattern]) -> list[Pattern]:
+        """The patterns that types allow; the first clash is kept, in case none are left."""
+        found, clash = fitting(patterns, self.graph)
+        self.clash = self.clash or clash
+        return found
+
+    def patterns(self, node: Any, outer: frozenset[Variable] = frozenset()) -> list[Pattern]:
         """Return the union that a group stands for; ``outer`` are variables it sees from outside.
 
         Only what is in NOT EXISTS sees any: the values of a solution are put into it.
@@ -135,7 +159,7 @@ class _Reader:
         match node.name:
             case "BGP":
                 triples = [self._path(*triple) for triple in node.triples]
-                return fitting(join_all(triples), self.graph)
+                return self.fitting(join_all(triples))
             case "Join":
                 return join_all([self.patterns(node.p1, outer), self.patterns(node.p2, outer)])
             case "Union":
@@ -146,25 +170,32 @@ class _Reader:
                     found = self._filter(found, condition, outer)
                 return found
             case "Minus":
-                return self._minus(self.patterns(node.p1, outer), self.patterns(node.p2))
+                return self._minus(self.patterns(node.p1, outer), self._denied(node.p2))
             case "ToMultiSet" if isinstance(node.p, list):
                 return []
             case "ToMultiSet" if node.p.name == "values":
                 return [self._row(row) for row in node.p.res]
         raise InputError(unsupported(f"The construct {node.name}"))
 
-    def _fresh(self) -> str:
-        return f"?.{next(self._numbers)}"
+    def _denied(self, node: Any, outer: frozenset[Variable] = frozenset()) -> list[Pattern]:
+        """The union in a negated part: what is impossible there denies nothing."""
+        before = self.clash
+        found = self.patterns(node, outer)
+        self.clash = before
+        return found
+
+    def _fresh(self) -> Variable:
+        return Variable(f"?.{next(self._numbers)}")
 
     def _term(self, term: Any) -> Term:
-        if isinstance(term, Variable):
-            return f"?{term}"
+        if isinstance(term, RdfVariable):
+            return Variable(f"?{term}")
         if isinstance(term, BNode):
             return self._blanks.setdefault(term, self._fresh())
-        return entity_id(term, self.graph)
+        return Entity(entity_id(term, self.graph))
 
     def _path(self, head: Any, path: Any, tail: Any) -> list[Pattern]:
-        if isinstance(path, Variable):
+        if isinstance(path, RdfVariable):
             raise InputError(unsupported(f"The variable ?{path} in the place of a relation"))
         if path == RDF.type:  # what stands behind it is a type, and would be an unknown entity
             relation_id(path, self.graph)
@@ -184,12 +215,12 @@ class _Reader:
                 return join_all(self._edges(*step) for step in steps)
         raise InputError(unsupported(f"The path {plain(str(path))}"))
 
-    def _row(self, row: dict[Variable, Any]) -> Pattern:
-        given = [(f"?{name}", term) for name, term in row.items() if term != "UNDEF"]
-        return Pattern((), bindings=tuple((n, entity_id(t, self.graph)) for n, t in given))
+    def _row(self, row: dict[RdfVariable, Any]) -> Pattern:
+        given = [(Variable(f"?{name}"), term) for name, term in row.items() if term != "UNDEF"]
+        return Pattern((), bindings=tuple((n, Entity(entity_id(t, self.graph))) for n, t in given))
 
     def _filter(
-        self, found: Sequence[Pattern], condition: Any, outer: frozenset[str]
+        self, found: Sequence[Pattern], condition: Any, outer: frozenset[Variable]
     ) -> list[Pattern]:
         name = condition.name if isinstance(condition, CompValue) else ""
         if name == "Builtin_NOTEXISTS":
@@ -204,9 +235,11 @@ class _Reader:
             raise InputError(unsupported("A computed value in a FILTER"))
         return self._term(term)
 
-    def _not_exists(self, pattern: Pattern, group: Any, outer: frozenset[str]) -> Pattern | None:
+    def _not_exists(
+        self, pattern: Pattern, group: Any, outer: frozenset[Variable]
+    ) -> Pattern | None:
         shared = bound_variables(pattern) | outer
-        return self._without(pattern, self.patterns(group, shared), shared)
+        return self._without(pattern, self._denied(group, shared), shared)
 
     def _minus(self, found: Sequence[Pattern], removed: Sequence[Pattern]) -> list[Pattern]:
         """Take away what agrees with a solution to be removed, in at least one variable."""
@@ -219,7 +252,7 @@ class _Reader:
         return list(_present(map(less, found)))
 
     def _without(
-        self, pattern: Pattern, inner: Iterable[Pattern], shared: frozenset[str]
+        self, pattern: Pattern, inner: Iterable[Pattern], shared: frozenset[Variable]
     ) -> Pattern | None:
         left: Pattern | None = pattern
         for each in inner:
@@ -245,10 +278,10 @@ def _conjuncts(condition: Any) -> Iterator[Any]:
 
 
 def _different(
-    found: Sequence[Pattern], pair: tuple[Term, Term], outer: frozenset[str]
+    found: Sequence[Pattern], pair: tuple[Term, Term], outer: frozenset[Variable]
 ) -> list[Pattern]:
     """Demand that two terms differ; a branch that does not bind them has no answers."""
-    named = {term for term in pair if isinstance(term, str)}
+    named = set(variables_of(pair))
     bound = [pattern for pattern in found if named <= bound_variables(pattern) | outer]
     if found and not bound:
         raise InputError(

@@ -6,7 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.pattern import Edge, Pattern, Term
+from knowledge_sheaves.query.pattern import (
+    Entity,
+    Pattern,
+    Term,
+    Variable,
+    connected_variables,
+    variables_of,
+)
 
 MOST_PATTERNS = 1_000
 MOST_EDGES = 100
@@ -15,6 +22,7 @@ MOST_EDGES = 100
 def join_all(groups: Iterable[Sequence[Pattern]]) -> list[Pattern]:
     """Return the union of all joins of one pattern from each group: a union distributes.
 
+    >>> from knowledge_sheaves.query.pattern import Edge
     >>> a, b = (Pattern((Edge("?x", relation, "?y"),)) for relation in (0, 1))
     >>> [len(pattern.edges) for pattern in join_all([[a], [a, b]])]
     [1, 2]
@@ -50,70 +58,67 @@ def _join(one: Pattern, other: Pattern) -> Pattern | None:
     )
 
 
-def bound_variables(pattern: Pattern) -> frozenset[str]:
+def bound_variables(pattern: Pattern) -> frozenset[Variable]:
     """Return the variables that have a value in every solution of a pattern."""
-    return frozenset(pattern.variables).union(name for name, _ in pattern.bindings)
+    return frozenset(pattern.variables).union(variables_of(name for name, _ in pattern.bindings))
 
 
-def substitute(pattern: Pattern, terms: Mapping[str, Term]) -> Pattern | None:
+def substitute(pattern: Pattern, terms: Mapping[Variable, Term]) -> Pattern | None:
     """Put terms in the place of variables; None where the result can never hold.
 
-    >>> substitute(Pattern((Edge("?x", 0, "?y"),), different=(("?x", "?y"),)), {"?x": 7})
+    >>> from knowledge_sheaves.query.pattern import Edge
+    >>> substitute(Pattern((Edge("?x", 0, "?y"),), different=(("?x", "?y"),)), {"?x": Entity(7)})
     Pattern(edges=(Edge(head=7, relation=0, tail='?y'),), without=(), different=((7, '?y'),),
         bindings=())
     """
+    return simplified(pattern.put(terms.get))
 
-    def new(term: Term) -> Term:
-        return terms.get(term, term) if isinstance(term, str) else term
 
-    different = [(new(a), new(b)) for a, b in pattern.different]
-    bindings = [(new(name), entity) for name, entity in pattern.bindings]
-    inner = [substitute(each, terms) for each in pattern.without]
-    if any(a == b for a, b in different) or Pattern(()) in inner:
+def simplified(pattern: Pattern) -> Pattern | None:
+    """Settle conditions that speak of entities alone; None where one of them fails.
+
+    Edges that have become equal are one.
+    """
+    inner = [simplified(each) for each in pattern.without]
+    if any(a == b for a, b in pattern.different) or Pattern(()) in inner:
         return None
-    if any(isinstance(term, int) and term != entity for term, entity in bindings):
+    if any(isinstance(term, Entity) and term != entity for term, entity in pattern.bindings):
         return None
     return Pattern(
-        tuple(dict.fromkeys(Edge(new(e.head), e.relation, new(e.tail)) for e in pattern.edges)),
+        tuple(dict.fromkeys(pattern.edges)),
         tuple(each for each in inner if each is not None),
-        tuple((a, b) for a, b in different if isinstance(a, str) or isinstance(b, str)),
-        tuple((name, entity) for name, entity in bindings if isinstance(name, str)),
+        tuple(pair for pair in pattern.different if variables_of(pair)),
+        tuple(pair for pair in pattern.bindings if variables_of(pair)),
     )
 
 
-def settle(pattern: Pattern, keep: Collection[str]) -> Pattern | None:
+def settle(pattern: Pattern, keep: Collection[Variable]) -> Pattern | None:
     """Put entities in the place of the bound variables that need not be kept.
 
     None where the bindings contradict the rest. An entity connects nothing, so where the pattern
     would fall apart its variables stay, and stay bound.
 
+    >>> from knowledge_sheaves.query.pattern import Edge
     >>> settle(Pattern((Edge("?x", 0, "?y"),), bindings=(("?y", 3),)), ["?x"]).edges
     (Edge(head='?x', relation=0, tail=3),)
     """
-    if substitute(pattern, dict(pattern.bindings)) is None:
+    bound = {n: e for n, e in pattern.bindings if isinstance(n, Variable)}
+    if substitute(pattern, bound) is None:
         return None
 
-    def with_entities(kept: Iterable[str]) -> Pattern | None:
-        return substitute(pattern, {n: e for n, e in pattern.bindings if n not in frozenset(kept)})
+    def with_entities(kept: Collection[Variable]) -> Pattern | None:
+        return substitute(pattern, {n: e for n, e in bound.items() if n not in kept})
 
     settled = with_entities(keep)
-    if settled is None or _connected(settled):
+    if settled is None or len(connected_variables(settled)) <= 1:
         return settled
     return with_entities([*keep, *pattern.variables])
 
 
-def _connected(pattern: Pattern) -> bool:
-    """Tell whether the variables of the edges hang together."""
-    reached: set[Term] = set(pattern.variables[:1])
-    for _ in pattern.variables:
-        reached.update(*(e.terms for e in pattern.edges if not reached.isdisjoint(e.terms)))
-        reached = {term for term in reached if isinstance(term, str)}
-    return reached == set(pattern.variables)
-
-
-def exclude(pattern: Pattern, inner: Pattern, shared: frozenset[str]) -> Pattern | None:
+def exclude(pattern: Pattern, inner: Pattern, shared: frozenset[Variable]) -> Pattern | None:
     """Return a pattern without the solutions for which an inner one holds; None if all go.
 
+    >>> from knowledge_sheaves.query.pattern import Edge
     >>> exclude(Pattern((Edge("?x", 0, 1),)), Pattern((), bindings=(("?x", 5),)), frozenset(["?x"]))
     Pattern(edges=(Edge(head='?x', relation=0, tail=1),), without=(), different=(('?x', 5),),
         bindings=())

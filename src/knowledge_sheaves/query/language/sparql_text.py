@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyparsing import ParseException
+from pyparsing import ParseException, ParseResults
 from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.language.names import NAMESPACE, hide, hide_escaped
 
 MOST_CHARACTERS = 100_000
+MOST_TOKENS = 3_000
+MOST_TRIPLES = 200
 
 SUPPORTED = (
     "supported are SELECT and ASK with triples, paths by / ^ |, UNION, FILTER NOT EXISTS, MINUS, "
@@ -39,7 +42,7 @@ _TOKEN = re.compile(
                | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*')
     | (?P<iri><(?![\s=])[^<>\r\n]*>)
     | (?P<variable>[?$]\w+)
-    | (?P<name>(?:[^\W\d][\w.-]*)?:(?:[\w:.-]|%[0-9A-Fa-f]{2}|\\.)*)
+    | (?P<name>(?:[^\W\d][\w.-]{0,99})?:(?:[\w:.-]|%[0-9A-Fa-f]{2}|\\.)*)
     | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<language>@[A-Za-z-]+)
     | (?P<word>[^\W\d]\w*)
@@ -75,18 +78,15 @@ class ReadQuery:
     """All variables in order of appearance, each with its question mark."""
 
 
-def read(text: str) -> ReadQuery:
+def read(text: str, budget: Budget | None = None) -> ReadQuery:
     """Parse a query; what is not SPARQL, or not supported, is an error that says where.
 
     >>> read("SELECT ?x { ?y :likes ?x }").variables
     ('?x', '?y')
     """
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(
-            f"The query has {len(text):,} characters, more than {MOST_CHARACTERS:,}; "
-            "ask several smaller ones."
-        )
+    check_length(text)
     tokens = [token for token in _tokens(text) if token.kind != "comment"]
+    _refuse_more("words and signs", len(tokens), MOST_TOKENS)
     try:
         tree = parseQuery(_readable(text))
     except ParseException as error:
@@ -100,10 +100,40 @@ def read(text: str) -> ReadQuery:
     except ValueError as error:
         raise InputError(f"The query has an escape that is no character: {error}.") from None
     _check_supported(text, tokens)
+    _refuse_more("triples", _count_triples(tree), MOST_TRIPLES)
+    if budget is not None:
+        budget.check_time()
     takes_all = tree[1].name == "SelectQuery" and not tree[1].projection
     variables = dict.fromkeys(f"?{t.text[1:]}" for t in tokens if t.kind == "variable")
     algebra = translateQuery(tree, initNs={"": NAMESPACE}).algebra
     return ReadQuery(algebra, takes_all, tuple(variables))
+
+
+def check_length(text: str) -> None:
+    """Refuse a text that is longer than any question needs to be."""
+    _refuse_more("characters", len(text), MOST_CHARACTERS)
+
+
+def _refuse_more(what: str, found: int, most: int) -> None:
+    if found > most:
+        raise InputError(
+            f"The query has {found:,} {what}, more than {most:,}; ask several smaller ones."
+        )
+
+
+def _count_triples(tree: Any) -> int:
+    """How many triples there are in a tree: turning them into algebra takes their square."""
+    count, waiting = 0, [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            # A CompValue answers lookups by evaluating itself: what it holds is a dict's.
+            for part in dict.get(node, "triples") or ():
+                count += len(part) // 3
+            waiting.extend(dict.values(node))
+        elif isinstance(node, list | tuple | ParseResults):
+            waiting.extend(node)
+    return count
 
 
 def unsupported(construct: str, text: str = "", start: int | None = None, hint: str = "") -> str:

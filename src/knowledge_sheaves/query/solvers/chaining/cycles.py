@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.batches import slices
+from knowledge_sheaves.query.pattern import Variable
 from knowledge_sheaves.query.solvers.chaining.plan import Factor, Negation
-from knowledge_sheaves.query.solvers.chaining.rows import slices
 from knowledge_sheaves.query.solvers.chaining.tables import Table, largest, maximise
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ def exact(search: Search) -> Tensor:
         return maximise(tables, ()).unsqueeze(1)
     parts = []
     for some in slices(search.rows.size, together):
-        search.rows.limits.check_time()
+        search.rows.budget.check_time()
         parts.append(maximise([_narrow(table, target, some) for table in tables], keep))
     return torch.cat(parts, 1)
 
 
-def make_tables(search: Search, domains: dict[str, Tensor]) -> list[Table]:
+def make_tables(search: Search, domains: dict[Variable, Tensor]) -> list[Table]:
     """All factors as tables over the domains (batch, n); all entities where there is none."""
     found = [Table((), search.constant)]
     for variable in search.plan.variables:
@@ -57,7 +58,7 @@ def _link(search: Search, factors: list[Factor], ids: Tensor, goals: Tensor | No
     return out
 
 
-def _wide(search: Search, negation: Negation, domains: dict[str, Tensor]) -> Table:
+def _wide(search: Search, negation: Negation, domains: dict[Variable, Tensor]) -> Table:
     """A negation over all combinations of the candidates of the variables that it is given."""
     assert negation.goal is not None
     grids = [domains[variable] for variable in negation.given]
@@ -75,20 +76,20 @@ def _wide(search: Search, negation: Negation, domains: dict[str, Tensor]) -> Tab
     return Table((*negation.given, negation.goal), values)
 
 
-def _entities_at_once(search: Search, tables: list[Table], keep: tuple[str, ...]) -> int:
+def _entities_at_once(search: Search, tables: list[Table], keep: tuple[Variable, ...]) -> int:
     """How many targets can be maximised for at once; none is an error."""
     sizes = {v: ids.shape[1] for v, ids in search.candidates.items()} | dict.fromkeys(keep, 1)
     numbers = largest([table.axes for table in tables], keep, sizes) * len(search.batch)
-    together = search.rows.limits.memory // (2 * numbers * search.rows.dtype.itemsize)
+    together = search.rows.budget.memory // (2 * numbers * search.rows.dtype.itemsize)
     if together < 1:
         raise InputError(
             "The cycles of the query do not fit into the memory limit: keep fewer than "
-            f"{search.solver.k} candidates of each unknown, or raise the limit."
+            f"{search.searcher.k} candidates of each unknown, or raise the limit."
         )
     return together
 
 
-def _narrow(table: Table, variable: str, some: slice) -> Table:
+def _narrow(table: Table, variable: Variable, some: slice) -> Table:
     if variable not in table.axes:
         return table
     axis = 1 + table.axes.index(variable)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.solvers.rows import CACHED_NUMBERS
 
 # −log(1 − q) is q, to nine digits, where log q is below this.
 SMALL = -20.0
@@ -74,3 +75,28 @@ class Exists:
 
 
 BEST = Exists()
+
+
+def gather(
+    out: Tensor, logits: Tensor, queries: Tensor, index: Tensor, weights: Tensor, exists: Exists
+) -> None:
+    """Add candidates to the sums of their queries, ``out`` (queries, entities).
+
+    A candidate has a query, the ``index`` of its row of ``logits``, and a weight to add to that.
+    """
+    order = queries.argsort(stable=True)
+    distinct, counts = queries[order].unique_consecutive(return_counts=True)
+    together = max(1, CACHED_NUMBERS // logits.shape[1])
+    for query, mine in zip(distinct.tolist(), order.split(counts.tolist()), strict=True):
+        for group in mine.split(together):
+            rows = logits[index[group]].add_(weights[group].unsqueeze(-1))
+            out[query] = exists.add(out[query], exists.sum(rows.unsqueeze(0))[0])
+
+
+def either(a: Tensor, b: Tensor) -> Tensor:
+    """log(1 − (1 − p)(1 − q)) from log p and log q, exact also where both are tiny.
+
+    >>> either(torch.tensor(0.5).log(), torch.tensor(0.5).log()).exp()
+    tensor(0.7500)
+    """
+    return torch.logaddexp(a, b + torch.log1p(-a.exp()))

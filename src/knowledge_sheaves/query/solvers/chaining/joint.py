@@ -12,22 +12,21 @@ it could be is too little.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.query.batches import Batch, batches
-from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.batches import Batch, batches, slices
+from knowledge_sheaves.query.pattern import Query, Variable
+from knowledge_sheaves.query.solvers.base import Combinations
 from knowledge_sheaves.query.solvers.chaining.cycles import make_tables
-from knowledge_sheaves.query.solvers.chaining.exists import BEST
-from knowledge_sheaves.query.solvers.chaining.plan import template
-from knowledge_sheaves.query.solvers.chaining.rows import either, slices
-from knowledge_sheaves.query.solvers.chaining.search import Search, Solver
+from knowledge_sheaves.query.solvers.chaining.exists import BEST, either
+from knowledge_sheaves.query.solvers.chaining.search import Search, Searcher
 from knowledge_sheaves.query.solvers.chaining.tables import Table, largest, maximise
-from knowledge_sheaves.query.solvers.harmonic.joint import Combinations
 
 UNION = 4
 """How many times as many combinations of a union are looked at as are wanted."""
@@ -59,7 +58,7 @@ class _Candidates:
 
 
 def best_combinations(
-    solver: Solver,
+    searcher: Searcher,
     queries: Sequence[Query],
     certain: Sequence[list[list[int]]],
     count: int,
@@ -69,21 +68,20 @@ def best_combinations(
 
     ``certain`` are those that remembered facts hold; ``allowed`` (entities) says who may be one.
     """
-    solver = replace(solver, k=max(solver.k, count), exists=BEST)
+    searcher = replace(searcher, k=max(searcher.k, count), exists=BEST)
     candidates = [_Candidates() for _ in queries]
     for batch in batches(queries):
-        batch.check(solver.rows.model.graph)
-        for members, search, targets in _searches(solver, batch):
+        batch.check(searcher.rows.model.graph)
+        for members, search, targets in _searches(searcher, batch):
             ids, values = _best(search, targets, count, allowed)
             for member, mine, row in zip(members, ids.tolist(), values.tolist(), strict=True):
                 candidates[member].add(mine, row, count)
     _remember(candidates, certain, count)
     unions = [place for place, query in enumerate(queries) if len(query.patterns) > 1]
-    _unite(solver, [queries[i] for i in unions], [candidates[i] for i in unions], UNION * count)
+    _unite(searcher, [queries[i] for i in unions], [candidates[i] for i in unions], UNION * count)
     _remember(candidates, certain, count)
     return [
-        _combinations(mine, len(query.targets), count)
-        for mine, query in zip(candidates, queries, strict=True)
+        _combinations(mine, query, count) for mine, query in zip(candidates, queries, strict=True)
     ]
 
 
@@ -94,16 +92,18 @@ def _remember(
         mine.found |= dict.fromkeys(map(tuple, facts[:count]), 0.0)
 
 
-def _searches(solver: Solver, batch: Batch) -> Iterator[tuple[list[int], Search, tuple[str, ...]]]:
+def _searches(
+    searcher: Searcher, batch: Batch
+) -> Iterator[tuple[list[int], Search, tuple[Variable, ...]]]:
     """Searches for some patterns of a batch at a time: their queries, and the targets' names."""
-    targets = tuple(f"?{number}" for number in batch.targets)
+    targets = batch.targets
     ids = torch.from_numpy(batch.entities), torch.from_numpy(batch.relations)
-    for part, search in solver.searches(template(batch.shape), targets[-1], *ids):
+    for part, search in searcher.searches(batch.shape, targets[-1], *ids):
         yield batch.queries[part].tolist(), search, targets
 
 
 def _best(
-    search: Search, targets: tuple[str, ...], count: int, allowed: Tensor | None
+    search: Search, targets: tuple[Variable, ...], count: int, allowed: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Ids (batch, n, targets) and log p (batch, n) of the best combinations, the best first."""
     queries = len(search.batch)
@@ -114,7 +114,7 @@ def _best(
     tables = make_tables(search, domains)
     if allowed is not None:
         tables += [Table((t,), _forbidden(allowed, domains[t]).to(last)) for t in targets]
-    rows, picked = search.batch, dict[str, Tensor]()
+    rows, picked = search.batch, dict[Variable, Tensor]()
     values = torch.empty(0)
     for target in reversed(targets):
         marginal = _maxima(search, tables, rows, picked, (target,))
@@ -137,8 +137,8 @@ def _maxima(
     search: Search,
     tables: list[Table],
     rows: Tensor,
-    picked: dict[str, Tensor],
-    keep: tuple[str, ...],
+    picked: Mapping[Any, Tensor],
+    keep: tuple[Variable, ...],
 ) -> Tensor:
     """The largest sums, a row for every query in ``rows`` with some variables picked."""
     left = [tuple(axis for axis in table.axes if axis not in picked) for table in tables]
@@ -149,21 +149,23 @@ def _maxima(
     }
     numbers = 2 * largest(left, keep, sizes) * search.rows.dtype.itemsize
     parts = []
-    for some in slices(len(rows), search.rows.limits.fit(numbers)):
-        search.rows.limits.check_time()
+    for some in slices(len(rows), search.rows.budget.fit(numbers)):
+        search.rows.budget.check_time()
         here = {name: places[some] for name, places in picked.items()}
         parts.append(maximise([_fix(table, rows[some], here) for table in tables], keep))
     return torch.cat(parts)
 
 
-def _fix(table: Table, rows: Tensor, picked: dict[str, Tensor]) -> Table:
+def _fix(table: Table, rows: Tensor, picked: Mapping[Any, Tensor]) -> Table:
     """A table for each of the rows, at the places that are picked."""
     index = [picked[axis] if axis in picked else slice(None) for axis in table.axes]
     axes = tuple(axis for axis in table.axes if axis not in picked)
     return Table(axes, table.values[(rows, *index)])
 
 
-def _unite(solver: Solver, queries: list[Query], candidates: list[_Candidates], most: int) -> None:
+def _unite(
+    searcher: Searcher, queries: list[Query], candidates: list[_Candidates], most: int
+) -> None:
     """Replace the log p of each combination by that of the whole union."""
     for mine in candidates:
         mine.cut(most)
@@ -174,9 +176,9 @@ def _unite(solver: Solver, queries: list[Query], candidates: list[_Candidates], 
     width = max(map(len, found))
     # Rows are of one length: those of fewer combinations repeat their first.
     ids = torch.tensor([each + each[:1] * (width - len(each)) for each in found])
-    totals = torch.full((len(asked), width), -torch.inf, dtype=solver.rows.dtype)
+    totals = torch.full((len(asked), width), -torch.inf, dtype=searcher.rows.dtype)
     for batch in batches([queries[place] for place in asked]):
-        for members, search, targets in _searches(solver, batch):
+        for members, search, targets in _searches(searcher, batch):
             values = _at(search, targets, ids[members])
             for member, row in zip(members, values, strict=True):
                 totals[member] = either(totals[member], row)
@@ -184,7 +186,7 @@ def _unite(solver: Solver, queries: list[Query], candidates: list[_Candidates], 
         candidates[place].found = dict(zip(each, row, strict=False))
 
 
-def _at(search: Search, targets: tuple[str, ...], ids: Tensor) -> Tensor:
+def _at(search: Search, targets: tuple[Variable, ...], ids: Tensor) -> Tensor:
     """log p (batch, n) of given combinations (batch, n, targets)."""
     queries, count, _ = ids.shape
     tables = make_tables(search, search.candidates | dict(zip(targets, ids.unbind(2), strict=True)))
@@ -194,11 +196,13 @@ def _at(search: Search, targets: tuple[str, ...], ids: Tensor) -> Tensor:
     return values.reshape(queries, count)
 
 
-def _combinations(mine: _Candidates, targets: int, count: int) -> Combinations:
+def _combinations(mine: _Candidates, query: Query, count: int) -> Combinations:
     order = sorted(mine.found, key=mine.found.__getitem__, reverse=True)
     best = [each for each in order if mine.found[each] > -math.inf][:count]
     values = torch.tensor([mine.found[each] for each in best], dtype=torch.float64)
     bounds = torch.tensor(mine.beyond, dtype=torch.float64)
     most = reduce(either, bounds) if len(bounds) > 1 else bounds.new_tensor(-torch.inf)
     exact = bool(most <= values.min()) if best else True
-    return Combinations(torch.tensor(best).reshape(-1, targets), -values, exact)
+    ids = torch.tensor(best).reshape(-1, len(query.targets))
+    cut = "Candidates were cut to the best combinations of each alternative."
+    return Combinations(ids, -values, exact, values.exp(), () if exact else (cut,))

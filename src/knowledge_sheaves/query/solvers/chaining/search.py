@@ -14,20 +14,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.query.facts.certain import certain_goals
-from knowledge_sheaves.query.pattern import Pattern
+from knowledge_sheaves.query.batches import slices
+from knowledge_sheaves.query.facts.certain import KnownFacts
+from knowledge_sheaves.query.pattern import Pattern, Term, Variable
+from knowledge_sheaves.query.solvers.arrows import Arrow
 from knowledge_sheaves.query.solvers.chaining.cycles import exact
-from knowledge_sheaves.query.solvers.chaining.exists import BEST, Exists
+from knowledge_sheaves.query.solvers.chaining.exists import BEST, Exists, gather
 from knowledge_sheaves.query.solvers.chaining.plan import (
     Apart,
-    Arrow,
     Equal,
     Factor,
     Negation,
     Plan,
     make_plan,
 )
-from knowledge_sheaves.query.solvers.chaining.rows import Part, Rows, gather, slices
+from knowledge_sheaves.query.solvers.rows import Rows
 
 # How many candidates each entity behind an unknown proposes.
 PROPOSALS = 4
@@ -37,15 +38,35 @@ INACTIVE = math.log(0.1)
 FAINT = math.log(1e-3)
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows (rows, entities) for some queries and some of their candidates.
+
+    log p = ``logits`` + ``offsets``; ``index`` (queries, candidates) says which row is whose.
+    """
+
+    queries: slice
+    candidates: slice
+    logits: Tensor
+    offsets: Tensor
+    index: Tensor
+
+    def at(self, entities: Tensor) -> Tensor:
+        """log p of some entities (queries, n) of every query: (queries, candidates, n)."""
+        rows = self.index.unsqueeze(-1)
+        return self.logits[rows, entities.unsqueeze(1)] + self.offsets[rows]
+
+
 @dataclass(frozen=True)
-class Solver:
+class Searcher:
     """What all searches share.
 
-    Rows, the cut k, how hard a negated branch bites, what makes an unknown exist, and how many
-    times colder edges that lead to unknowns are than those that lead to the target.
+    Rows, known facts, the cut k, how hard a negated branch bites, what makes an unknown exist, and
+    how many times colder edges that lead to unknowns are than those that lead to the target.
     """
 
     rows: Rows
+    facts: KnownFacts
     k: int
     kappa: float
     exists: Exists = BEST
@@ -54,7 +75,7 @@ class Solver:
     def solve(
         self,
         pattern: Pattern,
-        target: str | None,
+        target: Variable | None,
         entities: Tensor,
         relations: Tensor,
         prior: Tensor | None = None,
@@ -70,7 +91,7 @@ class Solver:
     def searches(
         self,
         pattern: Pattern,
-        target: str | None,
+        target: Variable | None,
         entities: Tensor,
         relations: Tensor,
         prior: Tensor | None = None,
@@ -87,7 +108,7 @@ class Solver:
         if not plan.is_forest:
             rows += self.k * sum(goal == plan.target for _, goal in plan.links)
         bytes_a_query = rows * self.rows.size * self.rows.dtype.itemsize
-        return self.rows.limits.fit(2 * bytes_a_query)
+        return self.rows.budget.fit(2 * bytes_a_query)
 
     def deny(self, log_p: Tensor) -> Tensor:
         """log(1 − min(1, κp)); what facts make certain is denied whatever κ is."""
@@ -99,26 +120,27 @@ class Search:
     """Beliefs about the variables of a batch.
 
     ``own`` is what a variable's own factors say of every entity (batch, entities), ``arrived`` the
-    messages from variables farther out, ``candidates`` the ids (batch, k) of each unknown;
-    ``constant`` (batch) is from factors without variables, ``elsewhere`` from unknowns that nothing
-    connects with the target.
+    messages from variables farther out, ``candidates`` the ids (batch, k) of each unknown,
+    ``evidence`` what each negation of one variable was proposed with; ``constant`` (batch) is from
+    factors without variables, ``elsewhere`` from unknowns that nothing connects with the target.
     """
 
     def __init__(
         self,
-        solver: Solver,
+        searcher: Searcher,
         plan: Plan,
         entities: Tensor,
         relations: Tensor,
         prior: Tensor | None = None,
     ) -> None:
-        self.solver, self.rows, self.plan = solver, solver.rows, plan
+        self.searcher, self.rows, self.plan = searcher, searcher.rows, plan
         self.entities, self.relations, self.prior = entities, relations, prior
         self.batch = torch.arange(len(entities))
-        self.own: dict[str, Tensor] = {}
-        self.arrived: dict[str, Tensor] = {}
-        self.candidates: dict[str, Tensor] = {}
-        self.informed: set[str] = set()
+        self.own: dict[Variable, Tensor] = {}
+        self.arrived: dict[Variable, Tensor] = {}
+        self.candidates: dict[Variable, Tensor] = {}
+        self.informed: set[Variable] = set()
+        self.evidence: dict[int, Tensor | None] = {}
         self.constant = torch.zeros(len(entities), dtype=self.rows.dtype)
         for factor in plan.scalars:
             self.constant = self.constant + self.constant_of(factor)
@@ -126,7 +148,7 @@ class Search:
         for variable, factors in plan.unary.items():
             for factor in factors:
                 if not isinstance(factor, Negation):
-                    self._say(variable, self._known(factor))
+                    self._weigh(variable, self._known(factor))
                     if not isinstance(factor, Apart):
                         self.informed.add(variable)
         self._propose()
@@ -138,7 +160,7 @@ class Search:
             return exact(self)
         if target is None:
             return (self.constant + self.elsewhere).unsqueeze(1)
-        return self._belief(target) + (self.constant + self.elsewhere).unsqueeze(1)
+        return self.belief(target) + (self.constant + self.elsewhere).unsqueeze(1)
 
     # Values of single factors.
 
@@ -157,17 +179,19 @@ class Search:
 
     def focus(self, arrow: Arrow) -> float:
         """How much colder an edge is than those that lead to the target."""
-        unknown = isinstance(arrow.goal, str) and arrow.goal != self.plan.target
-        return self.solver.focus if unknown else 1.0
+        unknown = isinstance(arrow.goal, Variable) and arrow.goal != self.plan.target
+        return self.searcher.focus if unknown else 1.0
+
+    def column(self, slot: Term) -> Tensor:
+        """The entities (batch) in a slot."""
+        assert not isinstance(slot, Variable), "a variable has no column"
+        return self.entities[:, slot]
 
     def _known(self, factor: Arrow | Apart | Equal) -> Tensor:
         """The values of a factor whose source is a known entity, over all of its goal."""
-        goal, source = factor.goal, factor.source
-        if isinstance(source, str):  # only of terms that must differ is the order no one's choice
-            goal, source = source, goal
-        assert isinstance(goal, str)
-        assert isinstance(source, int)
-        given = self.entities[:, source].unsqueeze(1)
+        # Only of terms that must differ is the order no one's choice.
+        slot = factor.goal if isinstance(factor.source, Variable) else factor.source
+        given = self.column(slot).unsqueeze(1)
         parts = [
             self.values(factor, self.batch[part], given[part])
             for part in slices(len(given), self.rows.at_once)
@@ -178,9 +202,7 @@ class Search:
         """The values (batch) of a factor that joins no variables."""
         if isinstance(factor, Negation):
             return self._denied(factor, self.entities, self.relations).squeeze(1)
-        assert isinstance(factor.source, int)
-        assert isinstance(factor.goal, int)
-        source, goal = self.entities[:, factor.source], self.entities[:, factor.goal]
+        source, goal = self.column(factor.source), self.column(factor.goal)
         parts = []
         for part in slices(len(source), self.rows.at_once):
             values = self.values(factor, self.batch[part], source[part].unsqueeze(1))
@@ -192,19 +214,26 @@ class Search:
     ) -> Tensor:
         """log-values (n, entities) of a negated branch; one column where it has no goal."""
         pattern, goal = factor.pattern, factor.goal
-        inner = self.solver.solve(pattern, goal, entities, relations, prior)
+        inner = self.searcher.solve(pattern, goal, entities, relations, prior)
         unknown = [variable for variable in pattern.variables if variable != goal]
-        if self.rows.remembered and unknown and self.solver.k < self.rows.size:
-            self.rows.limits.check_time()
-            inner[certain_goals(self.rows.model.graph, pattern, goal, entities, relations)] = 0.0
-        return self.solver.deny(inner)
+        if self.rows.remembered and unknown and self.searcher.k < self.rows.size:
+            self.rows.budget.check_time()
+            facts = self.searcher.facts
+            inner[facts.certain_goals(pattern, goal, entities, relations)] = 0.0
+        return self.searcher.deny(inner)
+
+    def denied_given(self, factor: Negation, given: Tensor, prior: Tensor | None) -> Tensor:
+        """The same for given values (batch, …) of the variables that it knows."""
+        entities = torch.cat([self.entities, given], 1)
+        return self._denied(factor, entities, self.relations, prior)
 
     # Beliefs.
 
-    def _say(self, variable: str, values: Tensor) -> None:
+    def _weigh(self, variable: Variable, values: Tensor) -> None:
+        """Let one more factor weigh the entities that a variable may be."""
         self.own[variable] = self.own[variable] + values if variable in self.own else values
 
-    def _belief(self, variable: str) -> Tensor:
+    def belief(self, variable: Variable) -> Tensor:
         own, arrived = self.own.get(variable), self.arrived.get(variable)
         if own is None and arrived is None:
             return torch.zeros(len(self.entities), self.rows.size, dtype=self.rows.dtype)
@@ -212,26 +241,28 @@ class Search:
             return own if arrived is None else arrived  # type: ignore[return-value]
         return own + arrived
 
-    def _evidence(self, variable: str, asking: frozenset[str] = frozenset()) -> Tensor | None:
+    def _evidence(
+        self, variable: Variable, asking: frozenset[Variable] = frozenset()
+    ) -> Tensor | None:
         """What is known of a variable so far, from nearer the target where nothing else is."""
         if variable in self.informed:
-            return self._belief(variable)
+            return self.belief(variable)
         return self._hint(variable, asking)
 
-    def _hint(self, variable: str, asking: frozenset[str] = frozenset()) -> Tensor | None:
+    def _hint(self, variable: Variable, asking: frozenset[Variable] = frozenset()) -> Tensor | None:
         """What is known nearer to the target, carried backwards over the links to a variable."""
         if variable == self.plan.target:
             return self.prior
         total: Tensor | None = None
         for evidence, arrows in self._behind(variable, asking):
             if evidence is not None:
-                weights, ids = evidence.topk(min(self.solver.k, self.rows.size))
+                weights, ids = evidence.topk(min(self.searcher.k, self.rows.size))
                 message = self._message(arrows, ids, weights)
                 total = message if total is None else total + message
         return total
 
     def _behind(
-        self, variable: str, asking: frozenset[str] = frozenset()
+        self, variable: Variable, asking: frozenset[Variable] = frozenset()
     ) -> list[tuple[Tensor | None, list[Factor]]]:
         """What is known of the variables nearer to the target, and the arrows back from them."""
         found: list[tuple[Tensor | None, list[Factor]]] = []
@@ -252,10 +283,10 @@ class Search:
             waiting.remove(variable)
             self._close(variable)
             ids = self.candidates[variable] = self._choose(variable)
-            weights = self._belief(variable).gather(1, ids)
+            weights = self.belief(variable).gather(1, ids)
             links = list(self.plan.out(variable))
             if not links:
-                self.elsewhere = self.elsewhere + self.solver.exists(weights.unsqueeze(-1))[:, 0]
+                self.elsewhere = self.elsewhere + self.searcher.exists(weights.unsqueeze(-1))[:, 0]
             for goal, factors in links:
                 message = self._message(factors, ids, weights)
                 if goal in self.arrived:
@@ -265,23 +296,26 @@ class Search:
         if self.plan.target is not None:
             self._close(self.plan.target)
 
-    def _close(self, variable: str) -> None:
+    def _close(self, variable: Variable) -> None:
         """Take in the factors that are evaluated best when much is known: loops and negations."""
         for arrow in self.plan.loops.get(variable, []):
-            self._say(variable, self._loop(variable, arrow))
+            self._weigh(variable, self._loop(variable, arrow))
             self.informed.add(variable)
         for factor in self.plan.unary.get(variable, []):
             if isinstance(factor, Negation):
-                evidence = self._evidence(variable)
-                self._say(variable, self._denied(factor, self.entities, self.relations, evidence))
+                evidence = self.evidence[self.plan.negations.index(factor)] = self._evidence(
+                    variable
+                )
+                denied = self._denied(factor, self.entities, self.relations, evidence)
+                self._weigh(variable, denied)
 
-    def _loop(self, variable: str, arrow: Arrow) -> Tensor:
+    def _loop(self, variable: Variable, arrow: Arrow) -> Tensor:
         """log p_e(h | h) of facts and the best candidates so far, or of all where none are."""
         evidence = self._evidence(variable)
         if evidence is None:
             ids = torch.arange(self.rows.size).expand(len(self.entities), -1)
         else:
-            ids = evidence.topk(min(self.solver.k, self.rows.size)).indices
+            ids = evidence.topk(min(self.searcher.k, self.rows.size)).indices
         values = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
         for part in self.parts([arrow], ids):
             mine = ids[part.queries, part.candidates]
@@ -292,13 +326,13 @@ class Search:
             values[queries, known] = 0.0
         return values
 
-    def _choose(self, variable: str) -> Tensor:
+    def _choose(self, variable: Variable) -> Tensor:
         """The candidates of an unknown: some by what comes before it, some by what lies behind.
 
         The best entities behind it each propose their own, so that no one answer takes all places.
         """
-        k = min(self.solver.k, self.rows.size)
-        belief = self._belief(variable)
+        k = min(self.searcher.k, self.rows.size)
+        belief = self.belief(variable)
         order = belief + self._activity(variable)
         behind = [(e, arrows) for e, arrows in self._behind(variable) if e is not None]
         places = k // 2 if variable in self.informed else k
@@ -317,7 +351,7 @@ class Search:
             out[part.queries, part.candidates] = values.topk(PROPOSALS).indices
         return out.flatten(1)
 
-    def _activity(self, variable: str) -> Tensor | float:
+    def _activity(self, variable: Variable) -> Tensor | float:
         """Less for entities without a fact of the relations that are asked for next."""
         total: Tensor | float = 0.0
         for _, factors in self.plan.out(variable):
@@ -332,17 +366,20 @@ class Search:
     def _message(self, factors: list[Factor], ids: Tensor, weights: Tensor) -> Tensor:
         """That some candidate exists, by weight + log-value: log p (batch, entities)."""
         out = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
-        least = weights.amax(1, keepdim=True) + FAINT
-        followed = weights >= (least if ids.shape[1] < self.rows.size else -torch.inf)
-        queries, places = followed.nonzero(as_tuple=True)
+        queries, places = self.followed(weights).nonzero(as_tuple=True)
         index, asking, sources = self._distinct(factors, queries, ids[queries, places])
         for some in slices(len(asking), self._at_once(factors)):
             logits, offsets = self._sum(factors, asking[some], sources[some])
             mine = ((index >= some.start) & (index < some.stop)).nonzero().squeeze(1)
             rows, asked = index[mine] - some.start, queries[mine]
             weight = weights[asked, places[mine]] + offsets[rows]
-            gather(out, logits, asked, rows, weight, self.solver.exists)
-        return self.solver.exists.close(out)
+            gather(out, logits, asked, rows, weight, self.searcher.exists)
+        return self.searcher.exists.close(out)
+
+    def followed(self, weights: Tensor) -> Tensor:
+        """Which candidates (batch, k) count: none that are faint beside the best."""
+        least = weights.amax(1, keepdim=True) + FAINT
+        return weights >= (least if weights.shape[1] < self.rows.size else -torch.inf)
 
     def parts(self, factors: list[Factor], ids: Tensor) -> Iterator[Part]:
         """Rows of a link from candidates ids (batch, k), a part that fits in memory at a time.

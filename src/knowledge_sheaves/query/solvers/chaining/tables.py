@@ -6,8 +6,8 @@ This is what a query with cycles comes down to once each unknown has its candida
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,11 +16,11 @@ from torch import Tensor
 class Table(NamedTuple):
     """A factor: values (batch, *domains) with a domain for each of the variables ``axes``."""
 
-    axes: tuple[str, ...]
+    axes: Sequence[str]
     values: Tensor
 
 
-def maximise(tables: Sequence[Table], keep: tuple[str, ...]) -> Tensor:
+def maximise(tables: Sequence[Table], keep: Sequence[str]) -> Tensor:
     """The largest sum of all tables for each assignment of the variables that are kept.
 
     >>> pair = Table(("x", "y"), torch.tensor([[[1.0, 2.0], [0.0, 5.0]]]))
@@ -38,19 +38,19 @@ def maximise(tables: Sequence[Table], keep: tuple[str, ...]) -> Tensor:
     return _total(left, keep)
 
 
-def order(scopes: Sequence[tuple[str, ...]], keep: tuple[str, ...]) -> list[str]:
+def order(scopes: Sequence[Sequence[str]], keep: Sequence[str]) -> list[str]:
     """The variables to eliminate, each time the one that joins the fewest others."""
     return [variable for variable, _ in _steps(scopes, keep)]
 
 
-def largest(scopes: Sequence[tuple[str, ...]], keep: tuple[str, ...], sizes: dict[str, int]) -> int:
+def largest(scopes: Sequence[Sequence[str]], keep: Sequence[str], sizes: Mapping[Any, int]) -> int:
     """How many numbers the largest table on the way has."""
     steps = [axes for _, axes in _steps(scopes, keep)] + [keep]
     return max(math.prod(sizes[axis] for axis in axes) for axes in steps)
 
 
 def _steps(
-    scopes: Sequence[tuple[str, ...]], keep: tuple[str, ...]
+    scopes: Sequence[Sequence[str]], keep: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...]]]:
     left = [frozenset(scope) for scope in scopes]
     variables = [v for v in _union(list(scopes)) if v not in keep]
@@ -68,11 +68,11 @@ def _steps(
     return steps
 
 
-def _union(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _union(scopes: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(axis for scope in scopes for axis in scope))
 
 
-def _total(tables: Sequence[Table], axes: tuple[str, ...]) -> Tensor:
+def _total(tables: Sequence[Table], axes: Sequence[str]) -> Tensor:
     """The sum of tables, spread over all the axes in their order."""
     total: Tensor | None = None
     for table in tables:

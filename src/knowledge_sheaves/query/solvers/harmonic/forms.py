@@ -7,21 +7,18 @@ entities in one matrix product.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray, Multigraph
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.pattern import Pattern
-from knowledge_sheaves.query.solvers.harmonic.torus import least_energies, torus_graph
+from knowledge_sheaves.query.pattern import Variable
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
+from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticForm, energy_form
 from knowledge_sheaves.sheaf.linalg import diagonal_scale
 from knowledge_sheaves.sheaf.quadratic import accumulate
@@ -30,82 +27,9 @@ Lift = Literal["free", "sphere", "composite"]
 """How a lifted model is extended: see `reduce`."""
 
 
-@dataclass(frozen=True, eq=False)
-class QueryBatch:
-    """Patterns of one shape and one typing, as a graph whose edges point towards the target.
-
-    Vertices are the entities' slots, then the variables. ``edges`` (queries, edges of the graph)
-    are edges of the model, reciprocal ones where a relation is read backwards.
-    """
-
-    graph: Multigraph
-    entities: Tensor
-    edges: Tensor
-    variables: tuple[str, ...]
-    types: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls,
-        model: SheafEmbedding,
-        patterns: Sequence[Pattern],
-        parts: Sequence[Sequence[int]],
-        target: str,
-    ) -> QueryBatch:
-        """``parts`` are the edges of the schema that every pattern's relations stand for."""
-        shape, first = patterns[0].shape, patterns[0]
-        variables = first.variables
-        entities = torch.tensor([_entities(p) for p in patterns], dtype=torch.long)
-        count = entities.shape[1]
-
-        def vertex(slot: tuple[str, int]) -> int:
-            return slot[1] if slot[0] == "e" else count + slot[1]
-
-        ends = [(vertex(head), vertex(tail)) for head, tail in shape.edges]
-        edges = torch.tensor([list(row) for row in parts], dtype=torch.long)
-        if model.config.reciprocal:
-            near = _distances(ends, count + variables.index(target), count + len(variables))
-            for place, (head, tail) in enumerate(ends):
-                if near[tail] > near[head]:
-                    ends[place] = (tail, head)
-                    edges[:, place] += model.num_relations
-        graph = Multigraph.from_edges(count + len(variables), ends)
-        types = [-1] * graph.num_vertices
-        for place, (head, tail) in enumerate(ends):
-            kinds = model.edge_types[int(edges[0, place])]
-            types[head], types[tail] = int(kinds[0]), int(kinds[1])
-        return cls(graph, entities, edges, variables, tuple(types))
-
-    def vertex(self, variable: str) -> int:
-        return self.entities.shape[1] + self.variables.index(variable)
-
-    def __len__(self) -> int:
-        return len(self.edges)
-
-
-def _entities(pattern: Pattern) -> list[int]:
-    return [term for edge in pattern.edges for term in edge.terms if isinstance(term, int)]
-
-
-def _distances(ends: Sequence[tuple[int, int]], target: int, vertices: int) -> list[int]:
-    """How many edges each vertex is away from the target."""
-    near = [vertices] * vertices
-    near[target] = 0
-    waiting = deque([target])
-    while waiting:
-        vertex = waiting.popleft()
-        for edge in ends:
-            if vertex in edge:
-                other = edge[0] if edge[1] == vertex else edge[1]
-                if near[other] == vertices and other != target:
-                    near[other] = near[vertex] + 1
-                    waiting.append(other)
-    return near
-
-
 def full_form(
     model: SheafEmbedding,
-    batch: QueryBatch,
+    batch: QueryGraph,
     lift: Lift = "free",
     priors: dict[int, Prior] | None = None,
 ) -> QuadraticForm:
@@ -119,6 +43,8 @@ def full_form(
     form = _sphere_form(model, batch) if on_sphere else _sheaf_form(model, batch)
     if priors:
         form = form.add_priors(priors)
+    # Where nothing is known the form is the same for all queries, and still one for each.
+    form = replace(form, constant=form.constant.expand(len(batch)))
     vectors = {
         slot: model.entities.lookup(batch.entities[:, slot])[..., : form.widths[slot], :].flatten(
             1, 2
@@ -128,7 +54,7 @@ def full_form(
     return form.fix(vectors)
 
 
-def _maps(model: SheafEmbedding, batch: QueryBatch, place: int) -> tuple[Tensor, Tensor]:
+def _maps(model: SheafEmbedding, batch: QueryGraph, place: int) -> tuple[Tensor, Tensor]:
     head, tail = int(batch.graph.heads[place]), int(batch.graph.tails[place])
     edges = batch.edges[:, place]
     f = model.maps.blocks("head", edges)[..., : model.widths[batch.types[head]]]
@@ -136,7 +62,7 @@ def _maps(model: SheafEmbedding, batch: QueryBatch, place: int) -> tuple[Tensor,
     return f, g
 
 
-def _sheaf_form(model: SheafEmbedding, batch: QueryBatch) -> QuadraticForm:
+def _sheaf_form(model: SheafEmbedding, batch: QueryGraph) -> QuadraticForm:
     """The sheaf's energy; entities of a lifted model bring their coordinate on the sphere."""
     maps = [_maps(model, batch, place) for place in range(batch.graph.num_edges)]
     dims = [model.n_blocks * model.widths[kind] for kind in batch.types]
@@ -151,7 +77,7 @@ def _sheaf_form(model: SheafEmbedding, batch: QueryBatch) -> QuadraticForm:
     return _on_sphere(model, batch, form) if model.config.lifted else form
 
 
-def _on_sphere(model: SheafEmbedding, batch: QueryBatch, form: QuadraticForm) -> QuadraticForm:
+def _on_sphere(model: SheafEmbedding, batch: QueryGraph, form: QuadraticForm) -> QuadraticForm:
     """Add M² − ‖x‖² wherever an entity or a target is a tail: its distance from the equator.
 
     An unknown's lifted coordinate is free, and best at 0. Targets are told from unknowns later: see
@@ -172,7 +98,7 @@ def _subtract_identity(square: dict[tuple[int, int], Tensor], vertex: int, count
     square[vertex, vertex] = own - count * torch.eye(own.shape[-1]).to(own)
 
 
-def _sphere_form(model: SheafEmbedding, batch: QueryBatch) -> QuadraticForm:
+def _sphere_form(model: SheafEmbedding, batch: QueryGraph) -> QuadraticForm:
     """−2⟨F x_h, x_t⟩ for every edge: what a lifted energy is on the sphere, constants aside."""
     square: dict[tuple[int, int], Tensor] = {}
     for place in range(batch.graph.num_edges):
@@ -199,8 +125,8 @@ def _sphere_form(model: SheafEmbedding, batch: QueryBatch) -> QuadraticForm:
 
 def reduce(
     model: SheafEmbedding,
-    batch: QueryBatch,
-    targets: Sequence[str],
+    batch: QueryGraph,
+    targets: Sequence[Variable],
     lift: Lift = "free",
     priors: dict[int, Prior] | None = None,
 ) -> QuadraticForm:
@@ -225,7 +151,7 @@ def reduce(
 
 
 def _lift(
-    model: SheafEmbedding, batch: QueryBatch, form: QuadraticForm, kept: list[int], whole: bool
+    model: SheafEmbedding, batch: QueryGraph, form: QuadraticForm, kept: list[int], whole: bool
 ) -> QuadraticForm:
     """Add the lifted coordinates of targets: of every edge, or of the ``whole`` relation."""
     square, constant = dict(form.square), form.constant
@@ -254,78 +180,34 @@ class NotDefinite(Exception):
     """The prior does not outweigh the bilinear terms between unknowns."""
 
 
-def type_prior(model: SheafEmbedding, kind: int, strength: float, shrink: float = 0.1) -> Prior:
-    """λ times the Gaussian of a type's entities: their mean, and their covariance by blocks.
+class Reduced(NamedTuple):
+    """A form over the targets, with the priors on the unknowns that it was found with."""
 
-    The covariance is shrunk towards its mean variance, because small types have few entities.
-    """
-    x = model.entities.of_type(kind).detach()
-    mean = x.mean(0)
-    centred = (x - mean).movedim(0, 2).flatten(3)  # blocks, width, entities × sections
-    centred = centred.flatten(2)
-    covariance = centred @ centred.mT / max(1, centred.shape[-1])
-    variance = covariance.diagonal(dim1=-2, dim2=-1).mean().clamp(min=1e-12)
-    identity = torch.eye(covariance.shape[-1]).to(covariance)
-    shrunk = (1 - shrink) * covariance + shrink * variance * identity
-    return Prior(mean.flatten(0, 1), BlockMap(strength * torch.linalg.inv(shrunk)))
+    form: QuadraticForm
+    strength: float
+    priors: dict[int, Prior]
 
 
-def target_energies(
+def least(
     model: SheafEmbedding,
-    batch: QueryBatch,
-    target: str,
+    batch: QueryGraph,
+    targets: Sequence[Variable],
     lift: Lift = "free",
     strength: float = 0.0,
-    limits: Limits | None = None,
-) -> Tensor:
-    """The least energy of every entity of the target's type: (queries, entities of the type).
+) -> Reduced:
+    """The least energy over the targets, with a prior of a given strength λ on the unknowns.
 
-    ``strength`` λ puts a Gaussian prior on the unknowns; on the sphere it is raised until the
-    minimum exists. The torus has no Gaussians, and no prior.
+    On the sphere the prior is what keeps a minimum, and is raised until there is one. Queries of a
+    batch share what it is raised to: ask `NotDefinite` queries alone, see `Harmonic`.
     """
-    vertex = batch.vertex(target)
-    if model.config.space == "torus":
-        values = _torus_energies(model, batch, vertex, limits or Limits())
-    else:
-        values = _form_energies(model, batch, target, lift, strength)
-    return values if model.biases is None else values - target_bias(model, batch, vertex)
-
-
-def target_bias(model: SheafEmbedding, batch: QueryBatch, vertex: int) -> Tensor:
-    """What every entity of a target's type is favoured by, once for every edge it is an end of."""
-    ends: tuple[tuple[End, IntArray], ...] = (
-        ("head", batch.graph.heads),
-        ("tail", batch.graph.tails),
-    )
-    ids = model.entities_of_type(batch.types[vertex])
-    parts = [int((vertices == vertex).sum()) * model.bias(ids, end) for end, vertices in ends]
-    return torch.stack(parts).sum(0)
-
-
-def _torus_energies(
-    model: SheafEmbedding, batch: QueryBatch, vertex: int, limits: Limits
-) -> Tensor:
-    slots = range(batch.entities.shape[1])
-    graph = torus_graph(model, batch.graph, batch.edges, (*slots, vertex))
-    known = {slot: model.entities.lookup(batch.entities[:, slot]).flatten(1) for slot in slots}
-    table = model.entities.of_type(batch.types[vertex]).flatten(1)
-    return least_energies(graph, known, vertex, table, limits)
-
-
-def _form_energies(
-    model: SheafEmbedding, batch: QueryBatch, target: str, lift: Lift, strength: float
-) -> Tensor:
-    unknown = [batch.vertex(v) for v in batch.variables if v != target]
+    unknown = [batch.vertex(v) for v in batch.variables if v not in targets]
     if model.config.lifted and lift == "sphere" and unknown:
         strength = strength or 1.0
     while True:
-        priors = None
-        if strength:
-            priors = {v: type_prior(model, batch.types[v], strength) for v in unknown}
+        priors = {v: type_prior(model, batch.types[v], strength) for v in unknown if strength}
         try:
-            form = reduce(model, batch, [target], lift, priors)
-            break
+            return Reduced(reduce(model, batch, targets, lift, priors), strength, priors)
         except NotDefinite:
+            if len(batch) > 1:
+                raise
             strength *= 2
-    kind = batch.types[batch.vertex(target)]
-    return form.evaluate(model.pool(kind, "tail").candidates)

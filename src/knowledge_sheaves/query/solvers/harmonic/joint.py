@@ -8,87 +8,59 @@ soon as the answers shown lie below the bounds of all candidates left out.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.answers import top
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.solvers.harmonic.forms import (
-    Lift,
-    NotDefinite,
-    QueryBatch,
-    reduce,
-    target_bias,
-    type_prior,
-)
+from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.pattern import Variable
+from knowledge_sheaves.query.solvers.base import Combinations
+from knowledge_sheaves.query.solvers.harmonic.forms import Lift, least
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, target_bias
+from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
 from knowledge_sheaves.sheaf import QuadraticForm
 
 COMBINATIONS = 1_000_000
 """How many combinations are looked at for one query."""
 
 
-class Combinations(NamedTuple):
-    """The best combinations of a query: ids (answers, targets), energies, and if none is missed."""
-
-    ids: Tensor
-    energies: Tensor
-    exact: bool
-
-
 def best_combinations(
     model: SheafEmbedding,
-    batch: QueryBatch,
-    targets: tuple[str, ...],
+    batch: QueryGraph,
+    targets: tuple[Variable, ...],
     count: int,
     lift: Lift = "free",
     strength: float = 0.0,
     allowed: Tensor | None = None,
-    limits: Limits | None = None,
+    budget: Budget | None = None,
 ) -> list[Combinations]:
     """For every query of a batch, the combinations of entities with the least energy.
 
     ``allowed`` (entities) says who may be part of one.
     """
-    limits = limits or Limits()
-    if model.config.lifted:
+    budget = budget or Budget()
+    if model.config.lifted:  # bilinear terms between targets have no minimum of their own
         lift, strength = "sphere", strength or 1.0
-    form = _definite(model, batch, targets, lift, strength)
+    form, strength, _ = least(model, batch, targets, lift, strength)
     vertices = [batch.vertex(target) for target in targets]
     number = form.constant.dtype.itemsize
-    kept = max(1, int(min(COMBINATIONS, limits.fit(4 * number)) ** (1 / len(targets))))
+    kept = max(1, int(min(COMBINATIONS, budget.fit(4 * number)) ** (1 / len(targets))))
     bounds = [_bounds(model, batch, form, vertex, strength) for vertex in vertices]
     if allowed is not None:
         for vertex, bound in zip(vertices, bounds, strict=True):
             bound[:, ~allowed[model.entities_of_type(batch.types[vertex])]] = torch.inf
     found = []
     for row in range(len(batch)):
-        limits.check_time()
+        budget.check_time()
         mine = [bound[row] for bound in bounds]
         found.append(_combine(model, batch, form, vertices, mine, kept, count, row))
     return found
 
 
-def _definite(
-    model: SheafEmbedding,
-    batch: QueryBatch,
-    targets: tuple[str, ...],
-    lift: Lift,
-    strength: float,
-) -> QuadraticForm:
-    unknown = [batch.vertex(v) for v in batch.variables if v not in targets]
-    while True:
-        priors = {v: type_prior(model, batch.types[v], strength) for v in unknown if strength}
-        try:
-            return reduce(model, batch, targets, lift, priors)
-        except NotDefinite:
-            strength *= 2
-
-
 def _bounds(
-    model: SheafEmbedding, batch: QueryBatch, form: QuadraticForm, vertex: int, strength: float
+    model: SheafEmbedding, batch: QueryGraph, form: QuadraticForm, vertex: int, strength: float
 ) -> Tensor:
     """The energy of every candidate of a target when the other targets may be anywhere.
 
@@ -108,7 +80,7 @@ def _bounds(
 
 def _combine(
     model: SheafEmbedding,
-    batch: QueryBatch,
+    batch: QueryGraph,
     form: QuadraticForm,
     vertices: list[int],
     bounds: list[Tensor],

@@ -1,140 +1,337 @@
-"""Harmonic answers: one pattern by its energy, several by the probabilities of their branches."""
+"""The solver `harmonic`: one pattern by its energy, several by the probabilities of their branches.
+
+The unknowns may be anywhere, and are where the energy is least. A negated part at the target leaves
+1 − min(1, κp) of an answer, a union is 1 − Π(1 − p); their probabilities are those of energies at
+the temperature, for a path of k edges divided by k.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
-from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.facts.symbolic import answers as symbolic_answers
-from knowledge_sheaves.query.options import Settled
-from knowledge_sheaves.query.pattern import Pattern, Query
-from knowledge_sheaves.query.solvers.harmonic.forms import QueryBatch, target_energies
-from knowledge_sheaves.query.typing import typed_parts
+from knowledge_sheaves.query.explanation import Against, Explanation, Share
+from knowledge_sheaves.query.pattern import Pattern, Query, SchemaEdge, Variable
+from knowledge_sheaves.query.solvers.base import (
+    Combinations,
+    Fit,
+    Scores,
+    Settings,
+    Solver,
+    bite,
+    condition_beyond,
+    grounded,
+    is_positive_with_unknowns,
+    parameter,
+    restrict,
+    temperature,
+)
+from knowledge_sheaves.query.solvers.harmonic.extension import extend, is_possible
+from knowledge_sheaves.query.solvers.harmonic.forms import Lift, NotDefinite, least
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, target_bias
+from knowledge_sheaves.query.solvers.harmonic.joint import COMBINATIONS, best_combinations
+from knowledge_sheaves.query.solvers.harmonic.torus import least_energies, torus_graph
+from knowledge_sheaves.query.solvers.rows import Rows
+from knowledge_sheaves.query.types import readings
+
+USE_CHAINING = "use the solver chaining"
+STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
-def harmonic_scores(
-    model: SheafEmbedding,
-    queries: Sequence[Query],
-    options: Settled,
-    limits: Limits,
-    chances: bool = True,
-) -> tuple[Tensor, Tensor | None]:
-    """Energies (queries, entities) and probabilities of queries of one shape.
+@dataclass(frozen=True)
+class HarmonicSettings(Settings):
+    """What `harmonic` can be told."""
 
-    One pattern ranks by its energy and needs no temperature; without one it has no probabilities.
+    tau: float = temperature()
+    kappa: float = bite()
+    strength: float = parameter(
+        0.0,
+        "The weight λ of the Gaussian prior on unknowns; 0 is the paper.",
+        low=0,
+        fit=Fit(STRENGTHS, is_positive_with_unknowns),
+    )
+    lift: str = parameter(
+        "composite",
+        "How lifted models are extended: by the letter, in the mean on the sphere, or as a whole.",
+        choices=("composite", "free", "sphere"),
+    )
+
+
+class Harmonic(Solver):
+    """Harmonic extension over the graph of a query.
+
+    >>> from knowledge_sheaves.embedding import SheafEmbedding, model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "r", "?x")], "?x", graph)
+    >>> model = SheafEmbedding(model_config("transe", dim=4), graph)
+    >>> Harmonic.of(model).scores([query]).energies.shape
+    torch.Size([1, 3])
     """
-    _refuse_negated_unknowns(queries[0])
-    target, count = queries[0].targets[0], len(queries[0].patterns)
-    branches = [[query.patterns[i] for query in queries] for i in range(count)]
-    if count == 1 and not branches[0][0].without:
-        energies = pattern_energies(model, branches[0], target, options, limits)
-        if not chances or not options.tempered:
-            return energies, None
-        return energies, _chances(model, branches[0], energies, target, options, limits)
-    misses = []
-    for patterns in branches:
-        energies = pattern_energies(model, patterns, target, options, limits)
-        misses.append(1 - _chances(model, patterns, energies, target, options, limits))
-    together = 1 - torch.stack(misses).prod(0)
-    return -torch.log(together), together
 
+    name = "harmonic"
+    summary = "The paper's relaxation: unknowns may be anywhere, and are where the energy is least."
+    Settings = HarmonicSettings
 
-def _chances(
-    model: SheafEmbedding,
-    patterns: Sequence[Pattern],
-    values: Tensor,
-    target: str,
-    options: Settled,
-    limits: Limits,
-) -> Tensor:
-    """The probability of every entity under a pattern: its energy's, less what is negated."""
-    positive = [Pattern(p.edges, (), p.different, p.bindings) for p in patterns]
-    counts = symbolic_answers(model.graph, [Query((target,), (p,)) for p in positive]).counts
-    tau = options.tau * stiffness(model, patterns[0])
-    chances = probabilities(values, torch.from_numpy(np.asarray(counts)), tau)
-    for place in range(len(patterns[0].without)):
-        inner = [p.without[place] for p in patterns]
-        energies = pattern_energies(model, inner, target, options, limits)
-        denied = _chances(model, inner, energies, target, options, limits)
-        chances = chances * (1 - (options.kappa * denied).clamp(max=1 - EPSILON))
-    return chances
+    @property
+    def label(self) -> str:
+        strength = self.settings.strength
+        return f"{self.name}, λ = {strength:g}" if strength else self.name
 
+    @property
+    def lift(self) -> Lift:
+        return cast(Lift, self.settings.lift)
 
-def _refuse_negated_unknowns(query: Query) -> None:
-    (target,) = query.targets
-    for pattern in query.patterns:
-        for inner in pattern.without:
-            shared = (set(pattern.variables) & set(inner.variables)) - {target}
-            if shared or target not in inner.variables:
-                name = min(shared) if shared else target
-                raise InputError(
+    # Which queries.
+
+    def refusal(self, query: Query) -> str | None:
+        if len(query.targets) > 1:
+            return self._joint_refusal(query)
+        for pattern in query.patterns:
+            for part in pattern.walk():
+                beyond = condition_beyond(part, query.targets)
+                if beyond is not None:
+                    return (
+                        f"The solver harmonic lets {beyond} be anywhere, so it cannot tell it from "
+                        f"an entity that it must differ from: {USE_CHAINING}."
+                    )
+            name = _negated_unknown(pattern, query.targets[0])
+            if name is not None:
+                return (
                     f"The solver harmonic takes negation at the target only, and {name} is an "
-                    f"unknown of the negated part: use the solver chaining."
+                    f"unknown of the negated part: {USE_CHAINING}."
                 )
+        return None
 
+    def _joint_refusal(self, query: Query) -> str | None:
+        pattern = query.patterns[0]
+        conditions = pattern.without or pattern.bindings or pattern.different
+        if len(query.patterns) > 1 or conditions:
+            return (
+                "Several targets are ranked jointly by the solver harmonic for one conjunction "
+                f"without negation, VALUES and !=: {USE_CHAINING}."
+            )
+        if self.model.config.space == "torus":
+            return (
+                "The energy of a torus-valued model is no quadratic form: ask for one target, or "
+                f"{USE_CHAINING}."
+            )
+        return None
 
-def stiffness(model: SheafEmbedding, pattern: Pattern) -> float:
-    """How much of an edge's stiffness a pattern has at its target: 1/k for a path of k edges.
+    # Scores.
 
-    Springs in a row give way more easily; their energies are spread less, and so is their
-    temperature. On the sphere energies are not springs.
-    """
-    if model.config.lifted:
-        return 1.0
-    longest = max(1, len(pattern.variables))
-    return 1.0 / longest
+    def scores(self, queries: Sequence[Query], chances: bool = True) -> Scores:
+        """One pattern ranks by its energy, which needs no temperature."""
+        self.check(queries)
+        target, count = queries[0].targets[0], len(queries[0].patterns)
+        branches = [[query.patterns[i] for query in queries] for i in range(count)]
+        if count == 1 and not branches[0][0].without:
+            energies = self.energies(branches[0], target)
+            return Scores(energies, self._chances(branches[0], target) if chances else None)
+        missed = [1 - self._chances(patterns, target) for patterns in branches]
+        together = 1 - torch.stack(missed).prod(0)
+        return Scores(-torch.log(together), together)
 
+    def _chances(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
+        """The probability of every entity under a pattern: its energy's, less what is negated."""
+        counts = torch.from_numpy(self._counts(patterns, target))
+        tau = self._tau(patterns[0])
+        chances = probabilities(self.energies(patterns, target), counts, tau)
+        for place in range(len(patterns[0].without)):
+            inner = [pattern.without[place] for pattern in patterns]
+            chances = chances * self._left(self._chances(inner, target))
+        return chances
 
-def pattern_energies(
-    model: SheafEmbedding,
-    patterns: Sequence[Pattern],
-    target: str,
-    options: Settled,
-    limits: Limits,
-) -> Tensor:
-    """The least energy of every entity as the target, infinite where types rule it out."""
-    out: Tensor | None = None
-    readings: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
-    for row, pattern in enumerate(patterns):
-        for parts in typed_parts(pattern, model.graph):
-            kinds = tuple(int(k) for part in parts for k in model.edge_types[part])
-            readings.setdefault(kinds, []).append((row, parts))
-    for members in readings.values():
-        limits.check_time()
-        batch = QueryBatch.of(
-            model, [patterns[row] for row, _ in members], [parts for _, parts in members], target
-        )
-        values = target_energies(model, batch, target, options.lift, options.strength, limits)
-        columns = model.entities_of_type(batch.types[batch.vertex(target)])
-        if values.shape == (len(patterns), model.graph.num_entities) and len(readings) == 1:
-            out = values
-        else:  # a relation of several parts: the best reading counts
+    def _left(self, denied: Tensor) -> Tensor:
+        return 1 - (self.settings.kappa * denied).clamp(max=1 - EPSILON)
+
+    def _counts(self, patterns: Sequence[Pattern], target: Variable) -> np.ndarray:
+        """How many answers the facts have, at least 1: those are to share."""
+        asked = [Query((target,), (replace(p, without=()),)) for p in patterns]
+        found = self.facts.answers(asked)
+        return np.array([1 if each is None else max(1, len(each)) for each in found])
+
+    def _tau(self, pattern: Pattern) -> float:
+        """The temperature of a pattern: springs in a row give way more easily.
+
+        Energies of a path of k edges are spread less, by 1/k. On the sphere they are not springs.
+        """
+        if self.model.config.lifted:
+            return float(self.settings.tau)
+        return float(self.settings.tau) / max(1, len(pattern.variables))
+
+    def energies(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
+        """The least energy of every entity as the target, infinite where types rule it out.
+
+        One pattern's are kept: its probabilities and its reasons ask for them again.
+        """
+        if len(patterns) > 1:
+            return self._all_readings(patterns, target)
+        if patterns[0] not in self._found:
+            self._found[patterns[0]] = self._all_readings(patterns, target)
+        return self._found[patterns[0]].clone()
+
+    @cached_property
+    def _found(self) -> dict[Pattern, Tensor]:
+        return {}
+
+    def _all_readings(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
+        """A relation of several parts has several readings: the best of them counts."""
+        everyone = self.model.graph.num_entities
+        ground = [grounded(pattern, [target]) for pattern in patterns]
+        out: Tensor | None = None
+        groups = self._by_types(ground)
+        for members in groups.values():
+            self.budget.check_time()
+            rows, parts = zip(*members, strict=True)
+            batch = QueryGraph.of(self.model, [ground[row] for row in rows], parts, target)
+            values = self.batch_energies(batch, target)
+            if values.shape == (len(patterns), everyone) and len(groups) == 1:
+                out = values
+                continue
             if out is None:
-                out = torch.full((len(patterns), model.graph.num_entities), torch.inf)
-            grid = (torch.tensor([row for row, _ in members]).unsqueeze(1), columns)
+                out = values.new_full((len(patterns), everyone), torch.inf)
+            columns = self.model.entities_of_type(batch.types[batch.vertex(target)])
+            grid = (torch.tensor(rows).unsqueeze(1), columns)
             out.index_put_(grid, torch.minimum(out[grid], values))
-    assert out is not None, "every pattern has a reading"
-    _bind(out, patterns, target)
-    return out
+        assert out is not None, "every pattern has a reading"
+        return restrict(out, patterns, target)
+
+    def _by_types(
+        self, patterns: Sequence[Pattern]
+    ) -> dict[tuple[int, ...], list[tuple[int, tuple[SchemaEdge, ...]]]]:
+        """Rows and readings of patterns by the types at all ends: those are solved together."""
+        groups: dict[tuple[int, ...], list[tuple[int, tuple[SchemaEdge, ...]]]] = {}
+        for row, pattern in enumerate(patterns):
+            for parts in readings(pattern, self.model.graph):
+                kinds = tuple(int(k) for part in parts for k in self.model.edge_types[part])
+                groups.setdefault(kinds, []).append((row, parts))
+        return groups
+
+    def batch_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
+        """The least energy of every entity of the target's type: (queries, entities of the type).
+
+        The torus has no Gaussians, and no prior.
+        """
+        model, vertex = self.model, batch.vertex(target)
+        if model.config.space == "torus":
+            values = self._torus_energies(batch, vertex)
+        else:
+            values = self._form_energies(batch, target)
+        return values if model.biases is None else values - target_bias(model, batch, vertex)
+
+    def _form_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
+        """Queries whose prior is too weak for a minimum are told from the others by halves."""
+        model, settings = self.model, self.settings
+        try:
+            form = least(model, batch, [target], self.lift, settings.strength).form
+        except NotDefinite:
+            half = len(batch) // 2
+            parts = (batch.rows(slice(half)), batch.rows(slice(half, None)))
+            return torch.cat([self._form_energies(part, target) for part in parts])
+        kind = batch.types[batch.vertex(target)]
+        return form.evaluate(model.pool(kind, "tail").candidates)
+
+    def _torus_energies(self, batch: QueryGraph, vertex: int) -> Tensor:
+        model, slots = self.model, range(batch.entities.shape[1])
+        graph = torus_graph(model, batch.graph, batch.edges, (*slots, vertex))
+        known = {slot: model.entities.lookup(batch.entities[:, slot]).flatten(1) for slot in slots}
+        table = model.entities.of_type(batch.types[vertex]).flatten(1)
+        return least_energies(graph, known, vertex, table, self.budget)
+
+    # Several targets.
+
+    def combinations(
+        self, queries: Sequence[Query], count: int, allowed: Tensor | None
+    ) -> list[Combinations]:
+        """The best combinations by energy, of all readings of a conjunction."""
+        self.check(queries)
+        return [self._combine(query, count, allowed) for query in queries]
+
+    def _combine(self, query: Query, count: int, allowed: Tensor | None) -> Combinations:
+        settings, (pattern,) = self.settings, query.patterns
+        parts: list[Combinations] = []
+        for reading in readings(pattern, self.model.graph):
+            batch = QueryGraph.of(self.model, [pattern], [reading], query.targets[-1])
+            parts += best_combinations(
+                *(self.model, batch, query.targets, count, self.lift, settings.strength),
+                *(allowed, self.budget),
+            )
+        energies = torch.cat([part.energies for part in parts])
+        ids = torch.cat([part.ids for part in parts])
+        order = energies.argsort()
+        # A combination that several readings allow counts once, by the best of them.
+        first = {tuple(row): place for place, row in reversed(list(enumerate(ids[order].tolist())))}
+        order = order[sorted(first.values())[:count]]
+        exact = all(part.exact for part in parts)
+        note = "No combination was missed: all others have more energy."
+        if not exact:
+            note = f"Candidates were cut to the best of each target, {COMBINATIONS:,} combinations."
+        return Combinations(ids[order], energies[order], exact, notes=(note,))
+
+    # Reasons.
+
+    def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
+        """The branch of a union that speaks most for an answer, with the chances of the others."""
+        self.check([query])
+        given = dict(zip(query.targets, map(int, answer), strict=True))
+        fitting = [p for p in query.patterns if is_possible(p, given, self.model.graph)]
+        found = [self._branch(pattern, given, query.targets) for pattern in fitting]
+        best = max(found, key=lambda each: each.branch_probability or 0.0)
+        others = tuple(each.branch_probability or 0.0 for each in found if each is not best)
+        return replace(best, alternatives=others)
+
+    def _branch(
+        self, pattern: Pattern, given: dict[Variable, int], targets: Sequence[Variable]
+    ) -> Explanation:
+        self.budget.check_time()
+        bare = grounded(replace(pattern, without=()), targets)
+        found = extend(self, bare, given, targets[-1])
+        if len(targets) > 1:  # combinations are ranked by energy alone
+            return found
+        against = tuple(
+            self._against(inner, given, targets)
+            for inner in pattern.without
+            if is_possible(inner, given, self.model.graph)
+        )
+        return replace(found, against=against, share=self._share(pattern, targets[0]))
+
+    def _against(
+        self, inner: Pattern, given: dict[Variable, int], targets: Sequence[Variable]
+    ) -> Against:
+        part = self._branch(inner, given, targets)
+        chance = torch.tensor(part.branch_probability, dtype=torch.float64)
+        return Against(part, float(self._left(chance)))
+
+    def _share(self, pattern: Pattern, target: Variable) -> Share:
+        tau = self._tau(pattern)
+        energies = self.energies([pattern], target)[0]
+        total = torch.logsumexp(-energies.double() / tau, 0)
+        return Share(int(self._counts([pattern], target)[0]), tau, float(total))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Probabilities of single edges, for the entities that stand for unknowns."""
+        tau = self.settings.tau
+        return Rows(self.model, tau=tau, remembered=True, budget=self.budget)
 
 
-def _bind(energies: Tensor, patterns: Sequence[Pattern], target: str) -> None:
-    """Leave only what VALUES allows, and drop what must differ from an entity."""
-    for row, pattern in enumerate(patterns):
-        for variable, entity in pattern.bindings:
-            if variable == target:
-                kept = energies[row, entity].clone()
-                energies[row] = torch.inf
-                energies[row, entity] = kept
-        for pair in pattern.different:
-            if target in pair:
-                other = pair[0] if pair[1] == target else pair[1]
-                if isinstance(other, int):
-                    energies[row, other] = torch.inf
+def _negated_unknown(pattern: Pattern, target: Variable) -> Variable | None:
+    """An unknown that a negated part shares with what is around it, or lacks the target."""
+    for inner in pattern.without:
+        shared = (set(pattern.variables) & set(inner.all_variables)) - {target}
+        if shared:
+            return min(shared)
+        if target not in inner.variables:
+            return target
+        deeper = _negated_unknown(inner, target)
+        if deeper is not None:
+            return deeper
+    return None

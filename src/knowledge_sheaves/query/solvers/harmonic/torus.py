@@ -20,8 +20,8 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Multigraph
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.solvers.chaining.rows import slices
+from knowledge_sheaves.query.batches import slices
+from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.sheaf.valued import torus_difference
 
 MOST_VALLEYS = 128
@@ -139,7 +139,7 @@ def _product(matrix: np.ndarray, vectors: list[Tensor | float]) -> list[Tensor]:
 
 
 def least_energies(
-    graph: TorusGraph, known: Mapping[int, Tensor], target: int, table: Tensor, limits: Limits
+    graph: TorusGraph, known: Mapping[int, Tensor], target: int, table: Tensor, budget: Budget
 ) -> Tensor:
     """The least energy of every candidate in the table as the target: (queries, candidates).
 
@@ -148,14 +148,14 @@ def least_energies(
     queries = max([len(x) for x in (*known.values(), *graph.translations)])
     out = table.new_empty(queries, len(table))
     vectors = 4 + 2 * graph.graph.num_vertices + len(graph.ends)
-    pairs = limits.fit(vectors * table[0].numel() * table.element_size())
+    pairs = budget.fit(vectors * table[0].numel() * table.element_size())
     for some in slices(queries, pairs // len(table)):
         here = TorusGraph(
             graph.graph, [z[some].unsqueeze(1) for z in graph.translations], graph.known
         )
         given = {vertex: x[some].unsqueeze(1) for vertex, x in known.items()}
         for few in slices(len(table), pairs):
-            limits.check_time()
+            budget.check_time()
             out[some, few] = here.extend(given | {target: table[few].unsqueeze(0)})[1]
     return out
 

@@ -1,67 +1,78 @@
-"""Harmonic witnesses: unknowns are where the energy is least, and entities stand in for them."""
+"""Reasons of harmonic answers: unknowns are where the energy is least, and entities stand in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
-from knowledge_sheaves.embedding.storage import dataset_of
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.options import Settled
-from knowledge_sheaves.query.pattern import Pattern
-from knowledge_sheaves.query.solvers.chaining.rows import Rows
-from knowledge_sheaves.query.solvers.harmonic.forms import (
-    Lift,
-    NotDefinite,
-    QueryBatch,
-    full_form,
-    reduce,
-    type_prior,
-)
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.explanation import Candidate, Explanation, Witness
+from knowledge_sheaves.query.pattern import Entity, Pattern, SchemaEdge, Variable
+from knowledge_sheaves.query.solvers.harmonic.forms import Lift, full_form, least, reduce
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
+from knowledge_sheaves.query.solvers.harmonic.priors import noise
 from knowledge_sheaves.query.solvers.harmonic.torus import TorusGraph, least_energies, torus_graph
-from knowledge_sheaves.query.typing import typed_parts
-from knowledge_sheaves.query.witnesses import Candidate, Found, Witness, edge_chances, put
+from knowledge_sheaves.query.types import TypeClash, readings
 from knowledge_sheaves.sheaf import Prior, QuadraticForm
 from knowledge_sheaves.sheaf.valued import torus_difference
 
-MOST_TRIPLES = 2_000
-"""How many facts the noise of a model is estimated from."""
+if TYPE_CHECKING:
+    from knowledge_sheaves.query.solvers.harmonic.solver import Harmonic
+
+LIFT = "lift of the whole"
 
 
-def extended(
-    rows: Rows,
-    pattern: Pattern,
-    given: Mapping[str, int],
-    target: str,
-    options: Settled,
-    runner_ups: int,
-) -> Found:
-    """Extend the known entities and the given answer over the unknowns of a pattern."""
-    model = rows.model
-    kind = _TorusExtension if model.config.space == "torus" else _Extension
-    readings: list[_Extension | _TorusExtension] = [
-        kind.of(model, pattern, parts, given, target, options)
-        for parts in typed_parts(put(pattern, given), model.graph)
+def is_possible(pattern: Pattern, given: Mapping[Variable, int], graph: KnowledgeGraph) -> bool:
+    """Whether a branch allows an answer at all: its types, and what VALUES and != say."""
+    known = pattern.put(lambda v: Entity(given[v]) if v in given else None)
+    if any(isinstance(a, Entity) and a != b for a, b in known.bindings):
+        return False
+    if any(a == b for a, b in known.different):
+        return False
+    try:
+        readings(replace(known, without=(), different=()), graph)
+    except TypeClash:  # no reading of its relations has such types
+        return False
+    return True
+
+
+def extend(
+    solver: Harmonic, pattern: Pattern, given: Mapping[Variable, int], target: Variable
+) -> Explanation:
+    """Extend the known entities and the given answer over the unknowns of a conjunction."""
+    kind = _TorusExtension if solver.model.config.space == "torus" else _Extension
+    known = pattern.put(lambda v: Entity(given[v]) if v in given else None)
+    found: list[_Extension | _TorusExtension] = [
+        kind.of(solver, pattern, parts, given, target)
+        for parts in readings(replace(known, different=(), bindings=()), solver.model.graph)
     ]
-    best = min(readings, key=lambda reading: reading.total())
-    unknown = [v for v in pattern.variables if v not in given]
-    spreads = best.spreads()
-    found, witnesses = dict(given), []
-    for variable in unknown:
+    best = min(found, key=lambda reading: reading.total())
+    entities = {v: given[v] for v in pattern.variables if v in given}
+    spreads, witnesses = best.spreads(), []
+    for variable in (v for v in pattern.variables if v not in given):
         vertex = best.batch.vertex(variable)
-        near = best.nearest(vertex, 1 + runner_ups)
+        near = best.nearest(vertex, 1 + solver.runner_ups)
+        entities[variable] = next(iter(near))
         first, *others = near.values()
         pull = best.pull(vertex)
         witnesses.append(Witness(variable, first, tuple(others), spreads.get(vertex), pull))
-        found[variable] = next(iter(near))
-    entities = {v: found[v] for v in pattern.variables}
-    chances = edge_chances(rows, pattern, entities, target)
-    return Found(entities, tuple(witnesses), best.energies(), chances, lift=best.lift())
+    chances = solver.rows.chances(pattern, entities, target)
+    costs = zip(pattern.edges, best.energies(), chances, best.batch.backwards, strict=True)
+    reasons = tuple(
+        solver.reason(edge, entities, energy, probability=chance, backwards=backwards)
+        for edge, energy, chance, backwards in costs
+    )
+    beyond = {LIFT: best.lift()} if solver.model.config.lifted else {}
+    return Explanation(
+        target, solver.name, solver.named(entities), reasons, tuple(witnesses), beyond=beyond
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +80,7 @@ class _Extension:
     """The vectors of all vertices of a query, and the form that the unknowns minimise."""
 
     model: SheafEmbedding
-    batch: QueryBatch
+    batch: QueryGraph
     lifting: Lift
     strength: float
     priors: Mapping[int, Prior]
@@ -80,27 +91,28 @@ class _Extension:
     @classmethod
     def of(
         cls,
-        model: SheafEmbedding,
+        solver: Harmonic,
         pattern: Pattern,
-        parts: tuple[int, ...],
-        given: Mapping[str, int],
-        target: str,
-        options: Settled,
+        parts: tuple[SchemaEdge, ...],
+        given: Mapping[Variable, int],
+        target: Variable,
     ) -> _Extension:
-        batch = QueryBatch.of(model, [pattern], [parts], target)
+        model, lift = solver.model, solver.lift
+        batch = QueryGraph.of(model, [pattern], [parts], target)
         targets = {batch.vertex(v): entity for v, entity in given.items() if v in batch.variables}
         if model.config.lifted and len(targets) > 1:  # as `joint` finds them
-            options = replace(options, lift="sphere")
-        strength, priors = _priors(model, batch, list(targets), options)
+            lift = "sphere"
+        names = [v for v in batch.variables if batch.vertex(v) in targets]
+        _, strength, priors = least(model, batch, names, lift, solver.settings.strength)
         slots = dict(enumerate(batch.entities[0].tolist()))
         values = {
             vertex: _vector(model, entity, batch.types[vertex])
             for vertex, entity in {**slots, **targets}.items()
         }
-        form = full_form(model, batch, options.lift, priors)
+        form = full_form(model, batch, lift, priors)
         form = form.fix({vertex: values[vertex] for vertex in targets})
         values |= form.minimiser() if form.vertices else {}
-        return cls(model, batch, options.lift, strength, priors, form, values, targets)
+        return cls(model, batch, lift, strength, priors, form, values, targets)
 
     @property
     def on_sphere(self) -> bool:
@@ -211,7 +223,7 @@ class _TorusExtension:
     """The same on the torus, where there is neither a form nor a posterior."""
 
     model: SheafEmbedding
-    batch: QueryBatch
+    batch: QueryGraph
     graph: TorusGraph
     known: Mapping[int, Tensor]
     points: Mapping[int, Tensor]
@@ -219,14 +231,14 @@ class _TorusExtension:
     @classmethod
     def of(
         cls,
-        model: SheafEmbedding,
+        solver: Harmonic,
         pattern: Pattern,
-        parts: tuple[int, ...],
-        given: Mapping[str, int],
-        target: str,
-        options: Settled,
+        parts: tuple[SchemaEdge, ...],
+        given: Mapping[Variable, int],
+        target: Variable,
     ) -> _TorusExtension:
-        batch = QueryBatch.of(model, [pattern], [parts], target)
+        model = solver.model
+        batch = QueryGraph.of(model, [pattern], [parts], target)
         entities = dict(enumerate(batch.entities[0].tolist()))
         entities |= {batch.vertex(v): e for v, e in given.items() if v in batch.variables}
         ids = {vertex: torch.tensor([entity]) for vertex, entity in entities.items()}
@@ -254,7 +266,7 @@ class _TorusExtension:
         kind = self.batch.types[vertex]
         table = self.model.entities.of_type(kind).flatten(1)
         graph = replace(self.graph, known=(*self.graph.known, vertex))
-        values = least_energies(graph, self.known, vertex, table, Limits())[0]
+        values = least_energies(graph, self.known, vertex, table, Budget())[0]
         best = values.topk(min(count, len(values)), largest=False)
         away = torus_difference(table[best.indices], self.points[vertex]).norm(dim=1)
         ids = self.model.entities_of_type(kind)[best.indices].tolist()
@@ -268,32 +280,3 @@ class _TorusExtension:
 def _vector(model: SheafEmbedding, entity: int, kind: int) -> Tensor:
     vectors = model.entities.lookup(torch.tensor([entity]))
     return vectors[..., : model.widths[kind], :].flatten(1, 2)
-
-
-def _priors(
-    model: SheafEmbedding, batch: QueryBatch, targets: list[int], options: Settled
-) -> tuple[float, dict[int, Prior]]:
-    """The priors with which the answer was found: raised on the sphere until they suffice."""
-    unknown = [v for v in map(batch.vertex, batch.variables) if v not in targets]
-    strength = options.strength
-    if model.config.lifted and options.lift == "sphere" and unknown:
-        strength = strength or 1.0
-    names = [v for v in batch.variables if batch.vertex(v) in targets]
-    while strength:
-        priors = {v: type_prior(model, batch.types[v], strength) for v in unknown}
-        try:
-            reduce(model, batch, names, options.lift, priors)
-        except NotDefinite:
-            strength *= 2
-            continue
-        return strength, priors
-    return 0.0, {}
-
-
-def noise(model: SheafEmbedding) -> float:
-    """σ²: the mean energy per dimension of facts held out, or of known ones where none are."""
-    facts = dataset_of(model).valid or model.graph
-    energies = model.energies(facts.triples[:MOST_TRIPLES])
-    if not len(energies):
-        return 0.0
-    return float(energies.mean()) / (model.n_blocks * model.maps.rows * model.config.sections)

@@ -8,8 +8,7 @@ be zero long before their order stopped to matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -19,50 +18,18 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
-from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import Schema
-from knowledge_sheaves.query.budget import Limits
-from knowledge_sheaves.query.solvers.chaining.exists import Exists
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.batches import slices
+from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.pattern import Pattern, Variable
+from knowledge_sheaves.query.solvers.arrows import arrows
 
 # As many numbers as stay in a core's cache between one pass over them and the next.
 CACHED_NUMBERS = 1 << 18
+HIGHEST = math.log1p(-EPSILON)
+"""Only a remembered fact is certain."""
 # A matrix product gains nothing from more rows than this at once.
 MOST_ROWS = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Rows (rows, entities) for some queries and some of their candidates.
-
-    log p = ``logits`` + ``offsets``; ``index`` (queries, candidates) says which row is whose.
-    """
-
-    queries: slice
-    candidates: slice
-    logits: Tensor
-    offsets: Tensor
-    index: Tensor
-
-    def at(self, entities: Tensor) -> Tensor:
-        """log p of some entities (queries, n) of every query: (queries, candidates, n)."""
-        rows = self.index.unsqueeze(-1)
-        return self.logits[rows, entities.unsqueeze(1)] + self.offsets[rows]
-
-
-def gather(
-    out: Tensor, logits: Tensor, queries: Tensor, index: Tensor, weights: Tensor, exists: Exists
-) -> None:
-    """Add candidates to the sums of their queries, ``out`` (queries, entities).
-
-    A candidate has a query, the ``index`` of its row of ``logits``, and a weight to add to that.
-    """
-    order = queries.argsort(stable=True)
-    distinct, counts = queries[order].unique_consecutive(return_counts=True)
-    together = max(1, CACHED_NUMBERS // logits.shape[1])
-    for query, mine in zip(distinct.tolist(), order.split(counts.tolist()), strict=True):
-        for group in mine.split(together):
-            rows = logits[index[group]].add_(weights[group].unsqueeze(-1))
-            out[query] = exists.add(out[query], exists.sum(rows.unsqueeze(0))[0])
 
 
 class Rows:
@@ -74,23 +41,19 @@ class Rows:
         *,
         tau: float,
         remembered: bool,
-        limits: Limits,
-        epsilon: float = EPSILON,
+        budget: Budget,
     ) -> None:
-        if not tau > 0:
-            raise InputError(f"A temperature is a positive number, not {tau!r}.")
-        self.model, self.tau, self.remembered, self.limits = model, tau, remembered, limits
-        self.highest = math.log1p(-epsilon)
+        self.model, self.tau, self.remembered, self.budget = model, tau, remembered, budget
         self.size = model.graph.num_entities
         self.dtype = next(model.entities.parameters()).dtype
-        self.facts, self._edges = model.graph.by_name(), _edges_by_type(model.graph.schema)
-        self._types = torch.from_numpy(model.graph.entity_types.astype(np.int64))
+        self.facts = model.graph.by_name
+        self._edges, self._types = model.keep("edges by type", lambda: _edges_by_type(model.graph))
 
     @property
     def at_once(self) -> int:
         """How many rows fit into the memory limit, with what is computed from them."""
         bytes_a_row = 3 * self.size * self.dtype.itemsize
-        return min(MOST_ROWS, self.limits.fit(2 * bytes_a_row))
+        return min(MOST_ROWS, self.budget.fit(2 * bytes_a_row))
 
     def score(
         self, entities: Tensor, relations: Tensor, inverse: bool, focus: float = 1.0
@@ -100,7 +63,7 @@ class Rows:
         ``relations`` are places among the relation names; ``inverse`` asks for heads; the
         temperature is divided by ``focus``.
         """
-        self.limits.check_time()
+        self.budget.check_time()
         logits = self._logits(entities, relations, inverse, self.tau / focus)
         counts, answers = self._known(entities, relations, inverse)
         offsets = torch.empty(len(logits), dtype=logits.dtype)
@@ -111,7 +74,7 @@ class Rows:
             offsets[group] = counts[group].log() - total.log() - top.squeeze(1)
             # A row in which nothing is possible has no softmax; it stays impossible.
             offsets[group].masked_fill_(total == 0, 0.0)
-            bounds = self.highest - offsets[group]
+            bounds = HIGHEST - offsets[group]
             for row in (top.squeeze(1) > bounds).nonzero().squeeze(1).tolist():
                 part[row].clamp_(max=float(bounds[row]))
         if answers is not None:
@@ -143,10 +106,25 @@ class Rows:
         """1 for entities that no fact of the relation leaves, 0 for others, one row each."""
         distinct, place = relations.unique(return_inverse=True)
         out = torch.ones(len(distinct), self.size, dtype=self.dtype)
-        heads, edges, tails = self.facts.triples.T
+        order, starts = self.facts.by_relation
         for row, relation in enumerate(distinct.tolist()):
-            out[row, torch.from_numpy((tails if inverse else heads)[edges == relation]).long()] = 0
+            mine = self.facts.triples[order[starts[relation] : starts[relation + 1]]]
+            out[row, torch.from_numpy(mine[:, 2 if inverse else 0]).long()] = 0
         return out[place]
+
+    def chances(
+        self, pattern: Pattern, entities: Mapping[Variable, int], target: Variable
+    ) -> list[float]:
+        """p_e of every edge between the entities that stand at its ends, seen from the target."""
+        found = []
+        for arrow in arrows(pattern, target):
+            source, goal = (
+                entities[term] if isinstance(term, Variable) else int(term)
+                for term in (arrow.source, arrow.goal)
+            )
+            asked = torch.tensor([source]), torch.tensor([int(arrow.relation)])
+            found.append(float(self.log_p(*asked, arrow.inverse)[0, goal].exp()))
+        return found
 
     def loops(self, relations: Tensor) -> tuple[Tensor, Tensor]:
         """The entities that a fact of the relation joins with themselves: rows and entities."""
@@ -155,7 +133,9 @@ class Rows:
         rows, places = np.nonzero(relations.numpy()[:, None] == edges)
         return torch.from_numpy(rows), torch.from_numpy(heads[places].astype(np.int64))
 
-    def _logits(self, entities: Tensor, relations: Tensor, inverse: bool, tau: float) -> Tensor:
+    def _logits(
+        self, entities: Tensor, relations: Tensor, inverse: bool, tau: float, relative: bool = True
+    ) -> Tensor:
         model = self.model
         edges = self._edges[int(inverse), relations, self._types[entities]]
         fits = edges >= 0
@@ -165,7 +145,7 @@ class Rows:
             if len(model.graph.schema.types) == 1:
                 query = make_query(model, end, asked, entities)
                 pool = model.pool(0, end)
-                return compare(model, query, pool, scale=-1 / tau, relative=True)
+                return compare(model, query, pool, scale=-1 / tau, relative=relative)
             logits = score_entities(model, end, asked, entities).div_(-tau)
         logits[~fits] = -torch.inf
         return logits
@@ -189,34 +169,31 @@ class Rows:
         return torch.from_numpy(np.maximum(n, 1)).to(self.dtype), answers
 
 
-def either(a: Tensor, b: Tensor) -> Tensor:
-    """log(1 − (1 − p)(1 − q)) from log p and log q, exact also where both are tiny.
+class EnergyRows(Rows):
+    """−V_e(h, ·) in the place of log-probabilities: the paper's own objective, without facts."""
 
-    >>> either(torch.tensor(0.5).log(), torch.tensor(0.5).log()).exp()
-    tensor(0.7500)
-    """
-    return torch.logaddexp(a, b + torch.log1p(-a.exp()))
+    def __init__(self, model: SheafEmbedding, *, budget: Budget) -> None:
+        super().__init__(model, tau=1.0, remembered=False, budget=budget)
 
-
-def slices(length: int, step: int) -> Iterator[slice]:
-    """Cut a range into pieces of at most ``step``.
-
-    >>> list(slices(5, 3))
-    [slice(0, 3, None), slice(3, 5, None)]
-    """
-    step = max(1, step)
-    return (slice(start, min(start + step, length)) for start in range(0, length, step))
+    def score(
+        self, entities: Tensor, relations: Tensor, inverse: bool, focus: float = 1.0
+    ) -> tuple[Tensor, Tensor]:
+        """−V of all entities, whatever the focus, and nothing to add to it."""
+        self.budget.check_time()
+        logits = self._logits(entities, relations, inverse, 1.0, relative=False)
+        return logits, logits.new_zeros(len(logits))
 
 
-def _edges_by_type(schema: Schema) -> Tensor:
-    """An edge for (inverse, relation name, type of the known end), -1 where none fits.
+def _edges_by_type(graph: KnowledgeGraph) -> tuple[Tensor, Tensor]:
+    """A schema edge for (inverse, relation, type of the known end), -1 where none fits; the types.
 
     Any part that fits will do: scores cover all parts with the same name and known type.
     """
+    schema = graph.schema
     edges = torch.full((2, len(schema.relation_names), len(schema.types)), -1)
     names = torch.from_numpy(schema.edge_names.astype(np.int64))
     ends = schema.graph
     for side, types in enumerate((ends.heads, ends.tails)):
         kinds = torch.from_numpy(np.asarray(types, dtype=np.int64))
         edges[side, names, kinds] = torch.arange(len(names))
-    return edges
+    return edges, torch.from_numpy(graph.entity_types.astype(np.int64))

@@ -1,0 +1,336 @@
+"""What a solver is: it says which queries it takes, scores all candidates, and explains an answer.
+
+What a solver can be told is a dataclass of its own, whose fields are made by `parameter`: default,
+range, one line of help, and whether calibration chooses it. Options, the command line, calibration,
+reports and the docs read it from there.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.explanation import Explanation, Reason
+from knowledge_sheaves.query.facts.certain import KnownFacts
+from knowledge_sheaves.query.pattern import Edge, Entity, Pattern, Query, Variable
+
+TAU, QUERY_TAU = "tau", "query_tau"
+"""A model keeps a temperature that was fitted on facts, and one that was fitted on queries."""
+UNTEMPERED = (
+    "No temperature was fitted for this model, so probabilities are those of temperature 1: "
+    "trust their order only."
+)
+RUNNER_UPS = 3
+"""How many candidates of an unknown are named beside the best."""
+
+
+# What a solver can be told.
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How calibration chooses a value: those it tries, on the queries that it matters to.
+
+    The first of the values that is as good as the best is taken, but for some ``slack``.
+    """
+
+    values: tuple[float, ...]
+    matters: Callable[[Query], bool]
+    slack: float = 0.0
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One thing that a solver can be told; ``stored`` is what a calibrated model calls it."""
+
+    help: str
+    low: float = -math.inf
+    high: float = math.inf
+    above: float = -math.inf
+    choices: tuple[str, ...] = ()
+    fit: Fit | None = None
+    stored: tuple[str, ...] = ()
+    name: str = ""
+    default: Any = None
+
+    @property
+    def range(self) -> str:
+        """Which values it may have, in words."""
+        if self.choices:
+            return ", ".join(self.choices)
+        kind = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.above > -math.inf:
+            return f"{kind} above {self.above:g}"
+        if self.high < math.inf:
+            return f"{kind} between {self.low:g} and {self.high:g}"
+        return f"{kind}, at least {self.low:g}"
+
+    def read(self, given: object) -> Any:
+        """A value from what somebody wrote or stored; one outside the range is an error."""
+        value = given
+        if not self.choices:
+            try:
+                value = type(self.default)(given)
+            except (TypeError, ValueError, OverflowError):
+                value = math.nan
+            if value != _number(given) or not self._within(value):
+                raise InputError(f"{self.name} is {self.range}, not {given!r}.")
+        elif given not in self.choices:
+            raise InputError(f"{self.name} is one of {self.range}, not {given!r}.")
+        return value
+
+    def _within(self, value: float) -> bool:
+        return math.isfinite(value) and self.low <= value <= self.high and value > self.above
+
+
+def _number(given: object) -> float:
+    try:
+        return float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def parameter(default: Any, help: str, **about: Any) -> Any:
+    """A field of a solver's settings."""
+    return field(default=default, metadata={"about": Parameter(help, **about)})
+
+
+def is_composed(query: Query) -> bool:
+    """Whether a positive query has more than one edge: of one, any temperature ranks alike."""
+    return not query.is_negated and sum(len(p.edges) for p in query.patterns) > 1
+
+
+def is_positive_with_unknowns(query: Query) -> bool:
+    return query.has_unknowns and not query.is_negated
+
+
+def temperature() -> Any:
+    """τ, which more than one solver takes; its values are times the temperature of facts."""
+    return parameter(
+        1.0,
+        "The temperature that makes energies probabilities.",
+        above=0,
+        stored=(QUERY_TAU, TAU),
+        fit=Fit((1.0, 0.125, 0.25, 0.5, 0.7, 1.4, 2.0, 4.0), is_composed),
+    )
+
+
+def bite() -> Any:
+    """κ, which more than one solver takes."""
+    return parameter(
+        1.0,
+        "How hard a negated part bites: 1 − min(1, κp) is left of an answer.",
+        low=0,
+        fit=Fit((1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0), lambda query: query.is_negated),
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a solver goes by; every field is a `parameter`."""
+
+    def __post_init__(self) -> None:
+        for name, about in self.parameters().items():
+            object.__setattr__(self, name, about.read(getattr(self, name)))
+
+    @classmethod
+    @cache
+    def parameters(cls) -> dict[str, Parameter]:
+        """The parameters by name, in their order."""
+        return {
+            each.name: replace(each.metadata["about"], name=each.name, default=each.default)
+            for each in fields(cls)
+            if each.default is not MISSING
+        }
+
+    @classmethod
+    def stored(cls, model: SheafEmbedding) -> dict[str, Any]:
+        """What a model was calibrated to."""
+        known = {} if model.info is None else model.info.calibration
+        found: dict[str, Any] = {}
+        for name, about in cls.parameters().items():
+            if about.fit is not None:
+                kept = [known[key] for key in about.stored or (name,) if key in known]
+                found |= {name: kept[0]} if kept else {}
+        return found
+
+
+# What all solvers share.
+
+
+class Scores(NamedTuple):
+    """Energies (queries, entities), lower first, and probabilities where the solver has any."""
+
+    energies: Tensor
+    probabilities: Tensor | None = None
+
+
+class Combinations(NamedTuple):
+    """The best combinations of a query: ids (answers, targets), energies, and if none is missed."""
+
+    ids: Tensor
+    energies: Tensor
+    exact: bool
+    probabilities: Tensor | None = None
+    notes: tuple[str, ...] = ()
+
+
+S = TypeVar("S", bound="Solver")
+
+
+class Solver(ABC):
+    """One way to answer, for one call: a model, what to go by, what it may cost.
+
+    A subclass has a ``name``, its ``Settings``, and a line in the registry (`solvers.SOLVERS`).
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    runner_ups = RUNNER_UPS
+    Settings: ClassVar[type[Settings]] = Settings
+
+    def __init__(
+        self,
+        model: SheafEmbedding,
+        settings: Any = None,
+        budget: Budget | None = None,
+        tempered: bool = True,
+    ) -> None:
+        self.model = model
+        self.settings: Any = self.Settings() if settings is None else settings
+        self.budget = budget or Budget()
+        self.tempered = tempered
+        self.facts = KnownFacts(model.graph, self.budget)
+
+    @classmethod
+    def of(cls: type[S], model: SheafEmbedding, budget: Budget | None = None, **given: Any) -> S:
+        """The solver by what a model was calibrated to, but for what is given."""
+        found = cls.Settings.stored(model) | given
+        return cls(model, cls.Settings(**found), budget, tempered=TAU in found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the probabilities: without a temperature they are those of 1."""
+        untempered = TAU in self.Settings.parameters() and not self.tempered
+        return (UNTEMPERED,) if untempered else ()
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What the answers depend on, by name."""
+        return {"solver": self.name} | asdict(self.settings)
+
+    @property
+    def label(self) -> str:
+        """What a row of a table calls it."""
+        return self.name
+
+    # The three questions.
+
+    @abstractmethod
+    def refusal(self, query: Query) -> str | None:
+        """Why this solver does not take a query, in a sentence; None where it does."""
+
+    @abstractmethod
+    def scores(self, queries: Sequence[Query], chances: bool = True) -> Scores:
+        """Scores of all entities for queries of one shape with one target.
+
+        Who only ranks can do without probabilities (``chances``).
+        """
+
+    @abstractmethod
+    def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
+        """Why entities, one for each target, answer a query."""
+
+    def combinations(
+        self, queries: Sequence[Query], count: int, allowed: Tensor | None
+    ) -> list[Combinations]:
+        """The best combinations of entities for queries of several targets.
+
+        ``allowed`` (entities) says who may be part of one.
+        """
+        raise InputError(f"The solver {self.name} ranks one target at a time: use chaining.")
+
+    def check(self, queries: Sequence[Query]) -> None:
+        """Refuse what the solver does not take; queries of one shape stand or fall together."""
+        self.budget.check_time()
+        why = self.refusal(queries[0])
+        if why is not None:
+            raise InputError(why)
+
+    # Helpers.
+
+    def reason(
+        self,
+        edge: Edge,
+        entities: dict[Variable, int],
+        energy: float | None,
+        **more: Any,
+    ) -> Reason:
+        """An edge between the entities that stand at its ends, with what is known of it."""
+        graph, relation = self.model.graph, edge.relation
+        ends = [entities.get(t, t) if isinstance(t, Variable) else int(t) for t in edge.terms]
+        # What stands for no entity keeps the name of its variable.
+        head, tail = (e if isinstance(e, Variable) else graph.entities[e] for e in ends)
+        named = not any(isinstance(end, Variable) for end in ends)
+        known = named and bool(graph.by_name.contains([[ends[0], relation, ends[1]]])[0])
+        name = graph.schema.relation_names[relation]
+        return Reason(edge, head, name, tail, energy, known=known, **more)
+
+    def named(self, entities: dict[Variable, int]) -> dict[Variable, str]:
+        """The names of what variables stand for."""
+        return {v: self.model.graph.entities[entity] for v, entity in entities.items()}
+
+
+def restrict(energies: Tensor, patterns: Sequence[Pattern], target: Variable) -> Tensor:
+    """Leave only what VALUES allows, and drop what must differ from an entity, row by row."""
+    for row, pattern in enumerate(patterns):
+        entity = pattern.bound.get(target)
+        if entity is not None:
+            kept = energies[row, entity].clone()
+            energies[row] = torch.inf
+            energies[row, entity] = kept
+        for pair in pattern.different:
+            if target in pair:
+                other = pair[0] if pair[1] == target else pair[1]
+                if isinstance(other, Entity):
+                    energies[row, int(other)] = torch.inf
+    return energies
+
+
+def condition_beyond(pattern: Pattern, targets: Sequence[Variable]) -> Variable | None:
+    """A variable other than the targets that must differ from something, or None.
+
+    Of two terms that must differ, a target and an entity can be told apart in any ranking.
+    """
+    for pair in pattern.different:
+        variables = [term for term in pair if isinstance(term, Variable)]
+        beyond = [v for v in variables if v not in targets]
+        if beyond:
+            return beyond[0]
+        if len(variables) == 2:
+            return variables[1]
+    return None
+
+
+def grounded(pattern: Pattern, targets: Sequence[Variable]) -> Pattern:
+    """The pattern with entities in the place of bound variables, but for the targets'.
+
+    >>> pattern = Pattern((Edge("?x", 0, "?y"),), bindings=(("?y", 3),))
+    >>> grounded(pattern, ["?x"]).edges, grounded(pattern, ["?x"]).bindings
+    ((Edge(head='?x', relation=0, tail=3),), ())
+    """
+    bound = {v: Entity(e) for v, e in pattern.bound.items() if v not in targets}
+    if not bound:
+        return pattern
+    kept = tuple(pair for pair in pattern.bindings if pair[0] not in bound)
+    return replace(pattern, bindings=kept).put(bound.get)

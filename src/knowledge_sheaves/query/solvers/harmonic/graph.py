@@ -1,0 +1,111 @@
+"""Queries of one shape as a graph over which energies are defined."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.maps import End
+from knowledge_sheaves.graph import IntArray, Multigraph
+from knowledge_sheaves.query.pattern import Pattern, SchemaEdge, Term, Variable, slot_variable
+
+
+@dataclass(frozen=True, eq=False)
+class QueryGraph:
+    """Patterns of one shape and one typing, as a graph whose edges point towards the target.
+
+    Vertices are the entities' slots, then the variables. ``edges`` (queries, edges of the graph)
+    are edges of the model, reciprocal ones where a relation is read backwards. ``signs`` are −1 for
+    edges that lead away from the target, which a model without reciprocal relations has;
+    ``backwards`` are edges that the reciprocal relation answers for.
+    """
+
+    graph: Multigraph
+    entities: Tensor
+    edges: Tensor
+    variables: tuple[Variable, ...]
+    types: tuple[int, ...]
+    signs: tuple[int, ...]
+    backwards: tuple[bool, ...]
+
+    @classmethod
+    def of(
+        cls,
+        model: SheafEmbedding,
+        patterns: Sequence[Pattern],
+        parts: Sequence[Sequence[SchemaEdge]],
+        target: Variable,
+    ) -> QueryGraph:
+        """``parts`` are the edges of the schema that every pattern's relations stand for."""
+        shape, variables = patterns[0].shape, patterns[0].variables
+        entities = torch.tensor([_entities(p) for p in patterns], dtype=torch.long)
+        count = entities.shape[1]
+        numbers = {slot_variable(i): count + i for i in range(len(variables))}
+
+        def vertex(term: Term) -> int:
+            return numbers[term] if isinstance(term, Variable) else int(term)
+
+        ends = [(vertex(edge.head), vertex(edge.tail)) for edge in shape.edges]
+        edges = torch.tensor([list(row) for row in parts], dtype=torch.long)
+        near = _distances(ends, count + variables.index(target), count + len(variables))
+        away = [near[tail] > near[head] for head, tail in ends]
+        if model.config.reciprocal:
+            for place in (place for place, wrong in enumerate(away) if wrong):
+                ends[place] = ends[place][::-1]
+                edges[:, place] += model.num_relations
+        graph = Multigraph.from_edges(count + len(variables), ends)
+        types = [-1] * graph.num_vertices
+        for place, (head, tail) in enumerate(ends):
+            kinds = model.edge_types[int(edges[0, place])]
+            types[head], types[tail] = int(kinds[0]), int(kinds[1])
+        turned = [wrong and model.config.reciprocal for wrong in away]
+        signs = [-1 if wrong and not turn else 1 for wrong, turn in zip(away, turned, strict=True)]
+        return cls(graph, entities, edges, variables, tuple(types), tuple(signs), tuple(turned))
+
+    def rows(self, part: slice) -> QueryGraph:
+        """Some of the queries."""
+        return replace(self, entities=self.entities[part], edges=self.edges[part])
+
+    def vertex(self, variable: Variable) -> int:
+        return self.entities.shape[1] + self.variables.index(variable)
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+
+def _entities(pattern: Pattern) -> list[int]:
+    return [term for edge in pattern.edges for term in edge.terms if not isinstance(term, Variable)]
+
+
+def _distances(ends: Sequence[tuple[int, int]], target: int, vertices: int) -> list[int]:
+    """How many edges each vertex is away from the target."""
+    near = [vertices] * vertices
+    near[target] = 0
+    waiting = deque([target])
+    while waiting:
+        vertex = waiting.popleft()
+        for edge in ends:
+            if vertex in edge:
+                other = edge[0] if edge[1] == vertex else edge[1]
+                if near[other] == vertices and other != target:
+                    near[other] = near[vertex] + 1
+                    waiting.append(other)
+    return near
+
+
+def target_bias(model: SheafEmbedding, batch: QueryGraph, vertex: int) -> Tensor:
+    """What every entity of a target's type is favoured by, once for every edge it is an end of."""
+    ids = model.entities_of_type(batch.types[vertex])
+    if model.biases is None:
+        return torch.zeros(len(ids))
+    ends: tuple[tuple[End, IntArray], ...] = (
+        ("head", batch.graph.heads),
+        ("tail", batch.graph.tails),
+    )
+    parts = [int((vertices == vertex).sum()) * model.bias(ids, end) for end, vertices in ends]
+    return torch.stack(parts).sum(0)

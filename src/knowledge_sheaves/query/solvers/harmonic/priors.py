@@ -1,0 +1,44 @@
+"""What is known of an unknown before any edge speaks of it: the Gaussian of its type's entities."""
+
+from __future__ import annotations
+
+import torch
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.sheaf import BlockMap, Prior
+
+MOST_TRIPLES = 2_000
+"""How many facts the noise of a model is estimated from."""
+SHRINK = 0.1
+"""How far a covariance is drawn towards its mean variance: small types have few entities."""
+
+
+def type_prior(model: SheafEmbedding, kind: int, strength: float) -> Prior:
+    """λ times the Gaussian of a type's entities: their mean, and their covariance by blocks."""
+    own = model.keep(("prior", kind), lambda: _gaussian(model, kind))
+    return Prior(own.mean, BlockMap(strength * own.precision.blocks))
+
+
+def _gaussian(model: SheafEmbedding, kind: int) -> Prior:
+    x = model.entities.of_type(kind).detach()
+    mean = x.mean(0)
+    centred = (x - mean).movedim(0, 2).flatten(2)  # blocks, width, entities × sections
+    covariance = centred @ centred.mT / max(1, centred.shape[-1])
+    variance = covariance.diagonal(dim1=-2, dim2=-1).mean().clamp(min=1e-12)
+    identity = torch.eye(covariance.shape[-1]).to(covariance)
+    shrunk = (1 - SHRINK) * covariance + SHRINK * variance * identity
+    return Prior(mean.flatten(0, 1), BlockMap(torch.linalg.inv(shrunk)))
+
+
+def noise(model: SheafEmbedding) -> float:
+    """σ²: the mean energy per dimension of facts held out, or of known ones where none are."""
+    return model.keep("noise", lambda: _noise(model))
+
+
+def _noise(model: SheafEmbedding) -> float:
+    facts = dataset_of(model).valid or model.graph
+    energies = model.energies(facts.triples[:MOST_TRIPLES])
+    if not len(energies):
+        return 0.0
+    return float(energies.mean()) / (model.n_blocks * model.maps.rows * model.config.sections)
