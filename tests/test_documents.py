@@ -17,6 +17,7 @@ from knowledge_sheaves.embedding import CATALOGUE, SheafConfig
 from knowledge_sheaves.embedding.config import ALIASES
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
 from knowledge_sheaves.graph import Schema
+from knowledge_sheaves.query.solvers import SOLVERS
 from knowledge_sheaves.training import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
@@ -129,3 +130,15 @@ def test_every_option_and_example_of_a_command_is_on_its_page(name: str) -> None
     helped = CliRunner().invoke(app, [name, "--help"]).stdout
     examples = re.findall(r"^ +(sheaves .*)$", helped, re.MULTILINE)
     assert examples == [line for line in said.splitlines() if line.startswith("sheaves ")]
+
+
+def test_the_table_of_parameters_is_that_of_the_solvers() -> None:
+    shown = {
+        row[0]: row[1:] for row in table(section("docs/queries.md", "Solvers")) if len(row) == 4
+    }
+    expected: dict[str, list[str]] = {}
+    for solver in SOLVERS.values():
+        for name, about in solver.Settings.parameters().items():
+            row = expected.setdefault(name, ["", str(about.default), about.help])
+            row[0] = ", ".join(filter(None, [row[0], solver.name]))
+    assert {name: [cell.rstrip(" |") for cell in row] for name, row in shown.items()} == expected
