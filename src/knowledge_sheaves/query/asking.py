@@ -28,6 +28,8 @@ LIKELY = 0.5
 """From which probability on a prediction counts as yes."""
 ROWS_A_QUERY = 8
 """How many numbers for every entity answering one query takes, with what lies between."""
+MOST_COMBINATIONS = 10_000
+"""How many combinations of several targets are looked for at the most."""
 MOST_KNOWN = 1_000
 """Among how many combinations that are known already new ones are looked for."""
 UNTOLD = "The facts hold too many ways to answer this to tell which answers are known."
@@ -91,7 +93,7 @@ def _answer_jointly(
     solver: Solver, queries: list[Query], wanted: Wanted, known: Sequence[IntArray | None]
 ) -> list[Answers]:
     """Combinations of entities: filters hold for each of them."""
-    count = wanted.top
+    count = min(wanted.top, MOST_COMBINATIONS)
     if wanted.only_new:
         count += min(MOST_KNOWN, max(0 if facts is None else len(facts) for facts in known))
     allowed = ~_excluded(solver.model, wanted)
@@ -102,6 +104,9 @@ def _answer_jointly(
         keep = torch.ones(len(answers), dtype=torch.bool)
         if wanted.only_new and answers.known is not None:
             keep = ~answers.known
+        if count < wanted.top:
+            cut = f"Of several targets at most {MOST_COMBINATIONS:,} combinations are looked for."
+            answers = replace(answers, notes=(*answers.notes, cut))
         results.append(answers.take(keep.nonzero().squeeze(1)[: wanted.top]))
     return results
 

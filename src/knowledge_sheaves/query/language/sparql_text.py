@@ -16,7 +16,7 @@ from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.language.names import NAMESPACE, hide, hide_escaped
 
 MOST_CHARACTERS = 100_000
-MOST_TOKENS = 3_000
+MOST_TOKENS = 2_000
 MOST_TRIPLES = 200
 
 SUPPORTED = (

@@ -43,9 +43,6 @@ from knowledge_sheaves.query.solvers.chaining.reasons import explain_pattern
 from knowledge_sheaves.query.solvers.chaining.search import Search, Searcher
 from knowledge_sheaves.query.solvers.rows import EnergyRows, Rows
 
-MOST_COMBINATIONS = 10_000
-"""How many combinations of several targets are looked for at the most."""
-
 
 @dataclass(frozen=True)
 class ChainingSettings(Settings):
@@ -193,14 +190,14 @@ class Chaining(Solver):
         ['b', 'c']
         """
         self.check(queries)
-        most = self._wanted = min(count, MOST_COMBINATIONS)
+        self._wanted = count
         known: list[list[list[int]]] = [[] for _ in queries]
         if self.remembers:
             rows, ids = self.facts.certain(queries)
             keep = slice(None) if allowed is None else allowed[ids].all(1)
             for row, each in zip(rows[keep].tolist(), ids[keep].tolist(), strict=True):
                 known[row].append(each)
-        found = best_combinations(self.searcher, queries, known, most, allowed)
+        found = best_combinations(self.searcher, queries, known, count, allowed)
         if self.by_energy:
             found = [each._replace(probabilities=None) for each in found]
         return found
