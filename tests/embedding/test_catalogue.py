@@ -46,8 +46,6 @@ def all_triples(graph: KnowledgeGraph) -> np.ndarray:
 @pytest.mark.parametrize("sections", [1, 2])
 @pytest.mark.parametrize("name", LINEAR)
 def test_energies_are_those_of_the_sheaf(name: str, sections: int) -> None:
-    if sections > 1 and CATALOGUE[name].lifted:
-        pytest.skip("the lift of several sections is not one sphere")
     graph = small_graph()
     model = random_model(name, graph, sections=sections, **options(name))
     triples = all_triples(graph)
