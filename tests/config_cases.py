@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
@@ -96,3 +97,48 @@ def made(config: SheafConfig, graph: KnowledgeGraph) -> SheafEmbedding:
             parameter.add_(0.5 * torch.randn(parameter.shape, generator=generator))
     model.refresh()
     return model
+
+
+def all_triples() -> Tensor:
+    """Every head, relation and tail of the small graph."""
+    rows = np.indices((ENTITIES, RELATIONS, ENTITIES)).reshape(3, -1).T
+    return torch.from_numpy(np.ascontiguousarray(rows))
+
+
+@torch.no_grad()
+def check_scores(model: SheafEmbedding) -> None:
+    """Scores of triples, of all candidates at either end, and of all relations are the same."""
+    shape = (ENTITIES, RELATIONS, ENTITIES)
+    triples = all_triples()
+    scores = model.scores(triples).reshape(shape)
+    assert scores.isfinite().all()
+    left, right = model.ends(triples)
+    size = float((left.square().sum((1, 2, 3)) + right.square().sum((1, 2, 3))).max()) + 1
+    # The root of a sum that should be 0 shows the root of the rounding.
+    close = max(2e-5 * size, (1e-6 * size) ** 0.5)
+    heads, edges = torch.cartesian_prod(torch.arange(ENTITIES), torch.arange(RELATIONS)).T
+    tails = model.score_tails(heads, edges).reshape(shape)
+    assert (tails - scores).abs().max() <= close, "tails"
+    backwards = scores.permute(2, 1, 0)
+    if model.config.reciprocal:
+        rows = triples + torch.tensor([0, RELATIONS, 0])
+        backwards = model.scores(rows).reshape(shape)
+    by_head = model.score_heads(edges, heads).reshape(shape)
+    assert (by_head - backwards).abs().max() <= close, "heads"
+    pairs = torch.cartesian_prod(torch.arange(ENTITIES), torch.arange(ENTITIES)).T
+    relations = model.score_relations(*pairs).reshape(ENTITIES, ENTITIES, RELATIONS)
+    gaps = relations - scores.permute(0, 2, 1)
+    if model.config.lifted:  # there the product alone counts
+        gaps = gaps + left.square().sum((1, 2, 3)).reshape(shape).permute(0, 2, 1)
+    assert (gaps - gaps.mean(-1, keepdim=True)).abs().max() <= close, "relations"
+    # The sheaf knows nothing of how scores measure its residuals.
+    if model.config.energy.name in ("square", "lifted") and not model.config.biases:
+        check_sheaf(model, size)
+
+
+def check_sheaf(model: SheafEmbedding, size: float) -> None:
+    """The energies are those of the sheaf and the cochain that the parameters describe."""
+    sheaf, z = model.knowledge_sheaf().on(model.graph.typing)
+    found = model.energies()
+    wanted = sheaf.edge_energies(model.cochain(), z)
+    assert (found - wanted).abs().max() <= 2e-5 * size, "sheaf"

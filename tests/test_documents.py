@@ -16,8 +16,10 @@ from knowledge_sheaves.cli.app import app
 from knowledge_sheaves.embedding import CATALOGUE, SheafConfig
 from knowledge_sheaves.embedding.config import ALIASES
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
+from knowledge_sheaves.embedding.energies import ENERGIES
 from knowledge_sheaves.graph import Schema
 from knowledge_sheaves.training import TrainingConfig
+from knowledge_sheaves.training.losses import LOSSES
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["quickstart", "queries", "training", "models", "data", "model-folder", "pykeen"]
@@ -129,3 +131,9 @@ def test_every_option_and_example_of_a_command_is_on_its_page(name: str) -> None
     helped = CliRunner().invoke(app, [name, "--help"]).stdout
     examples = re.findall(r"^ +(sheaves .*)$", helped, re.MULTILINE)
     assert examples == [line for line in said.splitlines() if line.startswith("sheaves ")]
+
+
+def test_the_energies_and_losses_are_those_of_the_code() -> None:
+    assert [name for name, *_ in table(section("docs/models.md", "Energies"))] == list(ENERGIES)
+    losses = [name for name, *_ in table(section("docs/training.md", "What a step does"))]
+    assert losses == ["loss", *LOSSES]

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from config_cases import (
     ENTITIES,
-    RELATIONS,
     accepted,
     all_energies,
     all_maps,
+    all_triples,
+    check_scores,
     made,
     small_graph,
 )
@@ -23,11 +23,6 @@ from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding, model_confi
 from knowledge_sheaves.errors import InputError
 
 GRAPH = small_graph()
-GRID = np.stack(
-    [g.ravel() for g in np.indices((ENTITIES, RELATIONS, ENTITIES))],
-    axis=1,
-)
-ENDS = torch.cartesian_prod(torch.arange(ENTITIES), torch.arange(RELATIONS))
 
 
 @pytest.mark.parametrize("options", [all_maps, all_energies])
@@ -37,48 +32,9 @@ def test_every_accepted_configuration_scores_alike_everywhere(options: Any) -> N
     for config in configs:
         model = made(config, GRAPH)
         try:
-            check(model)
+            check_scores(model)
         except Exception as error:
             raise AssertionError(f"{config}: {error}") from error
-
-
-@torch.no_grad()
-def check(model: SheafEmbedding) -> None:
-    """Scores of triples, of all candidates at either end, and of all relations are the same."""
-    shape = (ENTITIES, RELATIONS, ENTITIES)
-    triples = torch.from_numpy(GRID)
-    scores = model.scores(triples).reshape(shape)
-    assert scores.isfinite().all()
-    left, right = model.ends(triples)
-    size = float((left.square().sum((1, 2, 3)) + right.square().sum((1, 2, 3))).max()) + 1
-    # The root of a sum that should be 0 shows the root of the rounding.
-    close = max(2e-5 * size, (1e-6 * size) ** 0.5)
-    heads, edges = ENDS.T
-    tails = model.score_tails(heads, edges).reshape(shape)
-    assert (tails - scores).abs().max() <= close, "tails"
-    backwards = scores.permute(2, 1, 0)
-    if model.config.reciprocal:
-        rows = triples + torch.tensor([0, RELATIONS, 0])
-        backwards = model.scores(rows).reshape(shape)
-    by_head = model.score_heads(edges, heads).reshape(shape)
-    assert (by_head - backwards).abs().max() <= close, "heads"
-    pairs = torch.cartesian_prod(torch.arange(ENTITIES), torch.arange(ENTITIES)).T
-    relations = model.score_relations(*pairs).reshape(ENTITIES, ENTITIES, RELATIONS)
-    gaps = relations - scores.permute(0, 2, 1)
-    if model.config.lifted:  # there the product alone counts
-        gaps = gaps + left.square().sum((1, 2, 3)).reshape(shape).permute(0, 2, 1)
-    assert (gaps - gaps.mean(-1, keepdim=True)).abs().max() <= close, "relations"
-    # The sheaf knows nothing of how scores measure its residuals.
-    if model.config.energy.name in ("square", "lifted") and not model.config.biases:
-        check_sheaf(model, size)
-
-
-def check_sheaf(model: SheafEmbedding, size: float) -> None:
-    """The energies are those of the sheaf and the cochain that the parameters describe."""
-    sheaf, z = model.knowledge_sheaf().on(GRAPH.typing)
-    found = model.energies(GRAPH.triples)
-    wanted = sheaf.edge_energies(model.cochain(), z)
-    assert (found - wanted).abs().max() <= 2e-5 * size, "sheaf"
 
 
 def test_every_accepted_configuration_is_saved_and_loaded(tmp_path: Path) -> None:
@@ -88,7 +44,7 @@ def test_every_accepted_configuration_is_saved_and_loaded(tmp_path: Path) -> Non
         assert SheafConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
         kind = (config.energy.name, config.biases, config.translation, config.sections)
         some.setdefault((*kind, config.reciprocal, config.clamp), config)
-    triples = torch.from_numpy(GRID)
+    triples = all_triples()
     for config in some.values():
         model = made(config, GRAPH)
         model.save(tmp_path / "model")
