@@ -112,6 +112,11 @@ class SheafEmbedding(nn.Module):
         else:
             dim = relation.dim or config.relation_dim
             rows = max(wide, narrow) if dim is None else self._width(relation.name, dim)
+        if config.translation == "projected" and rows != wide:
+            raise InputError(
+                f"A projected translation goes through the head map, which must be square: give "
+                f"{relation.name!r} the dimension of its head, or use translation: true."
+            )
         backwards = edge >= len(self.graph.schema.relations)
         key = (backwards, relation.name if relation.shared else edge)
         head_spec = MapSpec(config.head, rows, wide, ("head", *key))
