@@ -16,9 +16,11 @@ from knowledge_sheaves.cli.app import app
 from knowledge_sheaves.embedding import CATALOGUE, SheafConfig
 from knowledge_sheaves.embedding.config import ALIASES
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
+from knowledge_sheaves.embedding.energies import ENERGIES
 from knowledge_sheaves.graph import Schema
 from knowledge_sheaves.query.solvers import SOLVERS
 from knowledge_sheaves.training import TrainingConfig
+from knowledge_sheaves.training.losses import LOSSES
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["quickstart", "queries", "training", "models", "data", "model-folder", "pykeen"]
@@ -142,3 +144,9 @@ def test_the_table_of_parameters_is_that_of_the_solvers() -> None:
             row = expected.setdefault(name, ["", str(about.default), about.help])
             row[0] = ", ".join(filter(None, [row[0], solver.name]))
     assert {name: [cell.rstrip(" |") for cell in row] for name, row in shown.items()} == expected
+
+
+def test_the_energies_and_losses_are_those_of_the_code() -> None:
+    assert [name for name, *_ in table(section("docs/models.md", "Energies"))] == list(ENERGIES)
+    losses = [name for name, *_ in table(section("docs/training.md", "What a step does"))]
+    assert losses == ["loss", *LOSSES]

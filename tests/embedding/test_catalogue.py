@@ -46,8 +46,6 @@ def all_triples(graph: KnowledgeGraph) -> np.ndarray:
 @pytest.mark.parametrize("sections", [1, 2])
 @pytest.mark.parametrize("name", LINEAR)
 def test_energies_are_those_of_the_sheaf(name: str, sections: int) -> None:
-    if sections > 1 and CATALOGUE[name].lifted:
-        pytest.skip("the lift of several sections is not one sphere")
     graph = small_graph()
     model = random_model(name, graph, sections=sections, **options(name))
     triples = all_triples(graph)
@@ -236,3 +234,17 @@ def test_priors_of_the_schema_shape_the_maps() -> None:
     torch.testing.assert_close(tail.T @ tail, torch.eye(4))  # injective
     assert model.maps.map("head", 4).rows == 2  # compressive
     assert torch.equal(model.maps.map("head", 5).blocks, model.maps.map("head", 6).blocks)  # shared
+
+
+def test_a_projected_translation_needs_square_maps_in_every_relation() -> None:
+    with pytest.raises(InputError, match="'likes' the dimension of its head"):
+        SheafEmbedding(model_config("transr", dim=8, translation="projected"), liking(dim=2))
+    model = random_model("transr", liking(dim=8), dim=8, translation="projected")
+    assert model.score_tails(torch.tensor([0]), torch.tensor([0])).isfinite().sum() == 1
+
+
+def liking(dim: int) -> KnowledgeGraph:
+    types = [EntityType("Person", 8), EntityType("Film", 8)]
+    schema = Schema(types, [Relation("likes", "Person", "Film", dim=dim)])
+    rows = np.array([(0, 0, 1)])
+    return KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=[0, 1])

@@ -36,7 +36,7 @@ def neighbours(
     loaded = load_model(model)
     place = find_entity(loaded.graph, entity)
     # Bilinear models compare by products, so the direction of a vector says more than its place.
-    measure = by or ("cosine" if loaded.config.lifted else "distance")
+    measure = by or loaded.config.energy.nearness
     found = _nearest(loaded, place, measure, top)
     if as_json:
         print_json({"entity": loaded.graph.entities[place], "by": measure, "neighbours": found})
@@ -69,9 +69,6 @@ def _compare(model: SheafEmbedding, vectors: Tensor, mine: int) -> tuple[Tensor,
     from torch.linalg import vector_norm
     from torch.nn.functional import cosine_similarity
 
-    from knowledge_sheaves.sheaf.valued import torus_difference
-
     ours = vectors[mine : mine + 1]
-    torus = model.config.space == "torus"
-    difference = torus_difference(vectors, ours) if torus else vectors - ours
+    difference = model.config.energy.difference(vectors, ours)
     return cosine_similarity(vectors, ours), vector_norm(difference, dim=1)

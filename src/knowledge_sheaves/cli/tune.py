@@ -137,7 +137,7 @@ class Search:
             "batch_size": lambda name: trial.suggest_categorical(name, [256, 512, 1024, 2048]),
             "dropout": lambda name: trial.suggest_float(name, 0.0, 0.5),
         }
-        if self.model.lifted:
+        if not self.model.energy.bounded:
             # Bilinear models overfit without a weight on their size; distances are bounded by 0.
             ranges["n3"] = lambda name: trial.suggest_float(name, 1e-3, 0.3, log=True)
             ranges["relation_weight"] = lambda name: trial.suggest_categorical(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
 
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
+from knowledge_sheaves.embedding.energies import Energy, energy_of
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.vocabulary import suggestion
 
@@ -48,7 +50,7 @@ class SheafConfig:
     norm: float = 2
     power: float = 2
     clamp: float | None = None
-    space: Literal["vector", "torus"] = "vector"
+    space: str = "vector"
     reciprocal: bool = True
     init: float | None = None
     """Spread of the entities' first values (None: a choice that suits the model)."""
@@ -62,16 +64,8 @@ class SheafConfig:
                     f"{end} must be one of {', '.join(known)}, not {name!r}"
                     f"{suggestion(name, known)}"
                 )
-        if self.lifted and (self.tail != "identity" or self.translation):
-            raise InputError(
-                "A lifted model has tail: identity and no translation: the lift itself takes the "
-                "place of the tail map."
-            )
-        if self.lifted and self.biases == "by-end":
-            raise InputError(
-                "A lifted model has one bias for every entity, in its lifted coordinate: use "
-                "biases: true."
-            )
+        self._check_sizes()
+        self.energy  # noqa: B018 (choices that it cannot do are refused now, not when it is used)
 
     def _check_numbers(self) -> None:
         for name in ("dim", "sections"):
@@ -89,8 +83,6 @@ class SheafConfig:
             raise InputError(
                 f"translation must be true, false or projected, not {self.translation!r}."
             )
-        if self.space not in ("vector", "torus"):
-            raise InputError(f"space must be vector or torus, not {self.space!r}.")
         if self.biases not in (True, False, "by-end"):
             raise InputError(f"biases must be true, false or by-end, not {self.biases!r}.")
         for name in ("norm", "power") if self.clamp is None else ("norm", "power", "clamp"):
@@ -103,32 +95,47 @@ class SheafConfig:
                 f"{self.block * max(1, round(self.dim / self.block))}."
             )
 
+    def _check_sizes(self) -> None:
+        """Whether the maps can have the size that the stalks ask for."""
+        width = height = self.dim // self.n_blocks
+        if self.relation_dim is not None:
+            if self.tail == "identity":
+                raise InputError(
+                    "Under a tail map that is the identity relations have the dimension of their "
+                    "tails: leave out relation_dim, or choose another tail."
+                )
+            if self.relation_dim % self.n_blocks:
+                raise InputError(
+                    f"relation_dim {self.relation_dim} cannot be cut into the model's "
+                    f"{self.n_blocks} equal blocks: choose a multiple of {self.n_blocks}."
+                )
+            height = self.relation_dim // self.n_blocks
+        for name in {self.head, self.tail} - {TIED}:
+            CONSTRAINTS[name].check(height, width)
+        if self.translation == "projected" and height != width:
+            raise InputError(
+                "A projected translation goes through the head map, which must be square: leave "
+                "out relation_dim, or use translation: true."
+            )
+
     @property
     def n_blocks(self) -> int:
         """How many blocks every map of the model has."""
         return 1 if self.block is None else self.dim // self.block
 
-    @property
-    def notes(self) -> list[str]:
-        """Where scores are not the energies that queries minimise, in sentences for the user.
+    @cached_property
+    def energy(self) -> Energy:
+        """How the two ends of an edge are measured.
 
-        >>> model_config("transe", norm=1, power=1).notes
+        >>> model_config("transe", norm=1, power=1).energy.notes
         ['Scores use the norm of order 1; harmonic extension minimises the squared Euclidean norm.']
         """
-        if self.space == "torus":
-            return ["Differences are taken modulo 1; harmonic extension minimises their squares."]
-        found = []
-        if self.norm != 2:
-            found.append(
-                f"Scores use the norm of order {self.norm:g}; harmonic extension minimises the "
-                "squared Euclidean norm."
-            )
-        if self.clamp is not None:
-            found.append(
-                f"Scores clamp projected entities to length {self.clamp:g}; harmonic extension "
-                "does not."
-            )
-        return found
+        return energy_of(self)
+
+    @property
+    def notes(self) -> list[str]:
+        """Where scores are not the energies that queries minimise, in sentences for the user."""
+        return self.energy.notes
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -39,6 +39,8 @@ class Constraint:
     gram: Gram
     size: int | None = None
     """The only block size it makes sense for."""
+    square: bool = False
+    """Whether its blocks have as many rows as columns, whatever their size."""
 
     def __reduce__(self) -> tuple[Callable[[str], Constraint], tuple[str]]:
         return _named, (self.name,)  # models are pickled by others, and functions cannot be
@@ -48,6 +50,11 @@ class Constraint:
             raise InputError(
                 f"A {self.name} map has blocks of size {self.size} × {self.size}, not "
                 f"{rows} × {cols}: set block to {self.size} and give all stalks one dimension."
+            )
+        if self.square and rows != cols:
+            raise InputError(
+                f"A {self.name} map is square, not {rows} × {cols}: give the stalks of relations "
+                "and types one dimension."
             )
 
     def gram_for(self, rows: int, cols: int) -> Gram:
@@ -62,7 +69,7 @@ def _named(name: str) -> Constraint:
 
 
 def _identity(parameters: Tensor, rows: int, cols: int) -> Tensor:
-    return torch.eye(rows, cols).to(parameters).expand(*parameters.shape[:-1], rows, cols)
+    return _eye(rows, cols, parameters).expand(*parameters.shape[:-1], rows, cols)
 
 
 def _orthogonal(parameters: Tensor, rows: int, cols: int) -> Tensor:
@@ -77,7 +84,11 @@ def _orthogonal(parameters: Tensor, rows: int, cols: int) -> Tensor:
 def _projection(parameters: Tensor, rows: int, cols: int) -> Tensor:
     """I − w wᵀ: forget one direction (TransH's hyperplane)."""
     w = torch.nn.functional.normalize(parameters, dim=-1)
-    return torch.eye(cols).to(w) - w.unsqueeze(-1) * w.unsqueeze(-2)
+    return _eye(cols, cols, w) - w.unsqueeze(-1) * w.unsqueeze(-2)
+
+
+def _eye(rows: int, cols: int, like: Tensor) -> Tensor:
+    return torch.eye(rows, cols, dtype=like.dtype, device=like.device)
 
 
 def _quaternion(parameters: Tensor, rows: int, cols: int) -> Tensor:
@@ -130,7 +141,12 @@ _PLAIN = [
     Constraint("complex", lambda r, c: 2, _complex, _unit(2), Gram.BLOCK_MULTIPLE, size=2),
     Constraint("quaternion", lambda r, c: 4, _quaternion, _unit(4), Gram.BLOCK_MULTIPLE, size=4),
     Constraint(
-        "projection", lambda r, c: c, _projection, lambda r, c: torch.zeros(c), Gram.GENERAL
+        "projection",
+        lambda r, c: c,
+        _projection,
+        lambda r, c: torch.zeros(c),
+        Gram.GENERAL,
+        square=True,
     ),
 ]
 

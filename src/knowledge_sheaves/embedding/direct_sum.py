@@ -89,8 +89,7 @@ def _different(one: SheafConfig, other: SheafConfig) -> list[str]:
 
 def _check_additive(config: SheafConfig) -> None:
     """Only squares of Euclidean lengths add up over summands."""
-    squared = config.lifted or (config.norm == 2 and config.power == 2)
-    if not squared or config.clamp is not None or config.space != "vector":
+    if not config.energy.additive:
         raise InputError(
             f"The scores of {config.name} are not squared Euclidean lengths, so they do not add "
             "up over a direct sum: use models with norm 2 and power 2, or lifted ones."

@@ -40,7 +40,8 @@ class Subgraphs(NamedTuple):
         """V(H) for every subgraph H, the sum over its triples."""
         values = embedding.energies(self.triples)
         count = int(self.owner.max()) + 1 if len(self.owner) else 0
-        return values.new_zeros(count).index_add(0, torch.from_numpy(self.owner), values)
+        owner = torch.from_numpy(self.owner).to(values.device)
+        return values.new_zeros(count).index_add(0, owner, values)
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,9 @@ class RelationMaps(nn.Module):
             for table, (constraint, rows, cols) in zip(
                 self.parameters_of, self.groups, strict=True
             ):
+                # Drawn where the generator is, so that all devices start from the same values.
                 noise = torch.randn(table.shape, generator=generator) * spread
-                start = constraint.start(rows, cols).to(table) if near_identity else 0.0
+                start = constraint.start(rows, cols).to(noise) if near_identity else 0.0
                 if constraint.name.endswith(("rotation", "reflection")) and near_identity:
                     noise = (torch.rand(table.shape, generator=generator) - 0.5) * torch.pi
                     noise[..., :-1] *= spread  # a scale in front of the angle stays near 1
@@ -143,7 +144,7 @@ class RelationMaps(nn.Module):
     def map(self, end: End, edge: int) -> BlockMap:
         """The map at one end of one edge, in its own size."""
         group, row = self.index[0 if end == "head" else 1][:, edge].tolist()
-        return BlockMap(self._build(group, torch.tensor([row]))[0])
+        return BlockMap(self._build(group, torch.tensor([row], device=self.index.device))[0])
 
 
 def _apply_together(blocks: Tensor, place: Tensor, counts: Tensor, x: Tensor) -> Tensor:

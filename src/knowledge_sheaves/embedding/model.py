@@ -12,20 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from knowledge_sheaves.embedding.config import TIED, SheafConfig
+from knowledge_sheaves.embedding.energies.base import favour, less_favour
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
 from knowledge_sheaves.embedding.scoring import (
     Pool,
     Siblings,
-    clamp,
     score_entities,
     score_relations,
 )
 from knowledge_sheaves.embedding.tables import EntityTables
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation
-from knowledge_sheaves.sheaf import BlockMap, Candidates, CellularSheaf
-from knowledge_sheaves.sheaf.valued import torus_difference
+from knowledge_sheaves.sheaf import Candidates, CellularSheaf
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.storage import ModelInfo
@@ -92,7 +91,7 @@ class SheafEmbedding(nn.Module):
         self._moves_everywhere = bool(moves.all())
         self.register_buffer("radius", torch.zeros(()))
         self._kept: dict[object, object] = {}
-        self._fixed: dict[object, Siblings] = {}
+        self._siblings: dict[tuple[End, torch.device], Siblings] = {}
         self.reset(seed)
 
     def _width(self, name: str, dim: int) -> int:
@@ -108,13 +107,19 @@ class SheafEmbedding(nn.Module):
     ) -> tuple[MapSpec, MapSpec]:
         """The constraints and sizes of the two maps of an edge, priors of the schema included."""
         config = self.config
-        tail_rule = TIED if relation.symmetric and not config.lifted else config.tail
+        tied = relation.symmetric and config.energy.ties_symmetric
+        tail_rule = TIED if tied else config.tail
         wide, narrow = self.widths[head], self.widths[tail]
-        if config.lifted or (config.tail == "identity" and tail_rule != TIED):
+        if tail_rule == "identity":
             rows = narrow
         else:
             dim = relation.dim or config.relation_dim
             rows = max(wide, narrow) if dim is None else self._width(relation.name, dim)
+        if config.translation == "projected" and rows != wide:
+            raise InputError(
+                f"A projected translation goes through the head map, which must be square: give "
+                f"{relation.name!r} the dimension of its head, or use translation: true."
+            )
         backwards = edge >= len(self.graph.schema.relations)
         key = (backwards, relation.name if relation.shared else edge)
         head_spec = MapSpec(config.head, rows, wide, ("head", *key))
@@ -136,35 +141,32 @@ class SheafEmbedding(nn.Module):
         return len(self.graph.schema.relations)
 
     @property
+    def device(self) -> torch.device:
+        """Where the model computes; what it is asked with is brought there."""
+        return self.radius.device
+
+    @property
     def num_parameters(self) -> int:
         return sum(p.numel() for p in self.parameters())
 
     def reset(self, seed: int = 0) -> None:
         """Draw the first values of all parameters."""
         generator = torch.Generator().manual_seed(seed)
-        lifted = self.config.lifted
-        spread = self.config.init
-        if spread is None:
-            spread = 1e-3 if lifted else 0.5 * self.config.dim**-0.5
-        torus = self.config.space == "torus"
-        self.entities.reset(generator, 1.0 if torus else spread, uniform=torus)
-        # A dense lifted map starts as noise of a size that keeps products alive.
-        self.maps.reset(generator, 0.05 if not lifted else max(spread, 1e-3), not lifted)
+        start = self.config.energy.start()
+        self.entities.reset(generator, start.spread, uniform=start.uniform)
+        self.maps.reset(generator, start.noise, start.near_identity)
         with torch.no_grad():
-            if self.translations is not None:
-                scale = 1.0 if torus else spread
-                self.translations.copy_(
-                    scale * torch.randn(self.translations.shape, generator=generator)
-                )
-            if self.biases is not None:
-                self.biases.zero_()
+            for parameter, spread in ((self.translations, start.spread), (self.biases, 0.0)):
+                if parameter is not None:
+                    noise = torch.randn(parameter.shape, generator=generator)
+                    parameter.copy_(spread * noise)
         self.refresh()
 
     @torch.no_grad()
     def refresh(self) -> None:
         """After a change of the vectors: how large a sphere holds all of them."""
-        largest = [t.square().sum(1).max() for t in self.entities.tables if len(t)]
-        if self.config.lifted and largest:
+        if self.config.energy.on_sphere:
+            largest = [t.square().sum(1).max() for t in self.entities.tables if len(t)]
             self.radius.copy_(torch.stack(largest).max().sqrt())
 
     # Energies by their definition.
@@ -182,12 +184,16 @@ class SheafEmbedding(nn.Module):
         return z
 
     def ends(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> tuple[Tensor, Tensor]:
-        """F_h x_h + z and F_t x_t of every triple, (triples, n_blocks, rows, k)."""
-        heads, edges, tails = _columns(triples)
+        """F_h x_h + z and F_t x_t of every triple, (triples, n_blocks, rows, k).
+
+        ``clamped``: as scores compare them.
+        """
+        heads, edges, tails = self._columns(triples)
         left = self.maps.apply_map("head", edges, self.lookup("head", heads))
         right = self.maps.apply_map("tail", edges, self.lookup("tail", tails))
         if clamped:
-            left, right = clamp(self.config, left), clamp(self.config, right)
+            energy = self.config.energy
+            left, right = energy.shorten(left), energy.shorten(right)
         z = self.translation(edges)
         return left if z is None else left + z, right
 
@@ -197,31 +203,30 @@ class SheafEmbedding(nn.Module):
             ..., : self.maps.cols[end], :
         ]
 
-    def residuals(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> Tensor:
+    def residuals(self, triples: npt.ArrayLike | Tensor) -> Tensor:
         """ρ_e = F_h x_h + z − F_t x_t, (triples, n_blocks, rows, k)."""
-        left, right = self.ends(triples, clamped)
-        return torus_difference(left, right) if self.config.space == "torus" else left - right
+        return self.config.energy.difference(*self.ends(triples))
 
     def energies(self, triples: npt.ArrayLike | Tensor | None = None) -> Tensor:
         """V_e = ‖ρ_e‖² for every row (head, edge, tail); the graph's own triples by default."""
         rows = self.graph.triples if triples is None else triples
-        energies = self.residuals(rows).square().sum((-3, -2, -1))
-        if self.config.lifted:
-            x_t = self.lookup("tail", _columns(rows)[2])
-            energies = energies + self.radius.square() - x_t.square().sum((-3, -2, -1))
-        return energies
+        return self.config.energy.square(self, *self.ends(rows))
 
     def scores(self, triples: npt.ArrayLike | Tensor) -> Tensor:
         """What candidates are ranked by, lower first: ‖ρ_e‖_norm^power − β_h − β_t."""
-        if self.config.norm == self.config.power == 2 and self.config.clamp is None:
-            scores = self.energies(triples)
-        else:
-            rho = self.residuals(triples, clamped=True).flatten(1)
-            scores = torch.linalg.vector_norm(rho, self.config.norm, dim=1) ** self.config.power
-        if self.biases is not None:
-            heads, _, tails = _columns(triples)
-            scores = scores - self.bias(heads, "head") - self.bias(tails, "tail")
-        return scores
+        scores = self.config.energy.score(self, *self.ends(triples, clamped=True))
+        heads, _, tails = self._columns(triples)
+        return less_favour(self, scores, heads, tails)
+
+    def _columns(self, triples: npt.ArrayLike | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows = (
+            triples
+            if isinstance(triples, Tensor)
+            else torch.from_numpy(np.array(triples, np.int64))
+        )
+        rows = rows.reshape(-1, 3).to(self.device, torch.long)
+        heads, edges, tails = rows.unbind(1)
+        return heads, edges, tails
 
     def bias(self, entities: Tensor, end: End = "tail") -> Tensor:
         """β of some entities at one end of their edges."""
@@ -242,11 +247,12 @@ class SheafEmbedding(nn.Module):
         A relation with several parts is scored over all of them; entities that the schema rules
         out get infinity.
         """
-        return score_entities(self, "tail", edges, heads)
+        return score_entities(self, "tail", edges.to(self.device), heads.to(self.device))
 
     @torch.no_grad()
     def score_heads(self, edges: Tensor, tails: Tensor) -> Tensor:
         """Scores of all entities as heads, through the reciprocal relation where there is one."""
+        edges, tails = edges.to(self.device), tails.to(self.device)
         if self.config.reciprocal:
             return score_entities(self, "tail", edges + self.num_relations, tails)
         return score_entities(self, "head", edges, tails)
@@ -254,11 +260,12 @@ class SheafEmbedding(nn.Module):
     @torch.no_grad()
     def score_relations(self, heads: Tensor, tails: Tensor) -> Tensor:
         """Scores of all edges of the schema between pairs of entities, (pairs, edges)."""
-        return score_relations(self, heads, tails)
+        return score_relations(self, heads.to(self.device), tails.to(self.device))
 
     def entities_of_type(self, kind: int) -> Tensor:
         """The ids of all entities of a type, ascending."""
-        return torch.from_numpy(np.asarray(self.graph.entities_of_type(kind), dtype=np.int64))
+        ids = np.asarray(self.graph.entities_of_type(kind), dtype=np.int64)
+        return torch.from_numpy(ids).to(self.device)
 
     def pool(self, kind: int, target: End) -> Pool:
         """All entities of a type as candidates for one end, kept until the vectors change."""
@@ -267,10 +274,9 @@ class SheafEmbedding(nn.Module):
             points = self.entities.of_type(kind).detach()
             return Candidates(points.flatten(1, 2), self.n_blocks)
 
+        bias = favour(self, self.entities_of_type(kind), target)
         kept = self.keep(("candidates", kind), candidates)
-        if self.biases is None:
-            return Pool(kept)
-        return Pool(kept, self.bias(self.entities_of_type(kind), target).detach())
+        return Pool(kept, None if bias is None else bias.detach())
 
     def keep(self, key: object, make: Callable[[], T]) -> T:
         """What a model always gives alike, computed once and kept until a parameter changes."""
@@ -283,34 +289,30 @@ class SheafEmbedding(nn.Module):
 
     def siblings(self, target: End) -> Siblings:
         """Which edges belong to one relation of the user's, seen from the end that is known."""
-        key = ("siblings", target)
-        if key not in self._fixed:
+        key = (target, self.device)
+        if key not in self._siblings:
             relations = self.graph.schema.relations
             names: list[object] = [
                 (e // len(relations), relations[e % len(relations)].name)
                 for e in range(len(self.edge_types))
             ]
-            self._fixed[key] = Siblings(names, self.edge_types, target)
-        return self._fixed[key]
+            self._siblings[key] = Siblings(names, self.edge_types, target, self.device)
+        return self._siblings[key]
 
     # The mathematical objects behind the numbers.
 
     @torch.no_grad()
     def knowledge_sheaf(self) -> KnowledgeSheaf:
         """The sheaf on the schema that the parameters describe (relations read forwards)."""
-        if self.config.space == "torus":
-            raise InputError("A torus-valued model has no linear sheaf: use sheaf.ValuedSheaf.")
         schema = self.graph.schema
         count = self.num_relations
-        heads = [self.maps.map("head", e) for e in range(count)]
-        tails = [self.maps.map("tail", e) for e in range(count)]
-        dims = [self.n_blocks * w for w in self.widths]
-        if self.config.lifted:
-            heads = [_with_corner(m, 0.0) for m in heads]
-            tails = [_with_corner(m, 1.0) for m in tails]
-            dims = [d + 1 for d in dims]
+        lift = self.config.energy.lift_map
+        heads = [lift(self.maps.map("head", e), "head") for e in range(count)]
+        tails = [lift(self.maps.map("tail", e), "tail") for e in range(count)]
+        lifted = self.config.energy.on_sphere
+        dims = [self.n_blocks * w + lifted for w in self.widths]
         sheaf = CellularSheaf.from_maps(schema.graph, dims, heads, tails)
-        z = self.translation(torch.arange(count))
+        z = self.translation(torch.arange(count, device=self.device))
         if z is None:
             return KnowledgeSheaf(schema, sheaf)
         rows = [int(d) // self.n_blocks for d in sheaf.edge_dims]
@@ -320,14 +322,8 @@ class SheafEmbedding(nn.Module):
     @torch.no_grad()
     def cochain(self) -> Tensor:
         """The entity vectors as one 0-cochain on the graph, lifted where the model is."""
-        parts = []
-        for entity in range(self.graph.num_entities):
-            x = self.entities.vector(entity)
-            if self.config.lifted:
-                rest = (self.radius.square() - x.square().sum()).clamp(min=0).sqrt()
-                x = torch.cat([x, rest.reshape(1)])
-            parts.append(x)
-        return torch.cat(parts)
+        count, lift = self.graph.num_entities, self.config.energy.lift
+        return torch.cat([lift(self, self.entities.vector(entity)) for entity in range(count)])
 
     def vector(self, name: str) -> Tensor:
         """The vector of an entity."""
@@ -357,14 +353,3 @@ class SheafEmbedding(nn.Module):
         from knowledge_sheaves.embedding.storage import load
 
         return load(cls, Path(folder))
-
-
-def _columns(triples: npt.ArrayLike | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    rows = triples if isinstance(triples, Tensor) else torch.from_numpy(np.array(triples, np.int64))
-    heads, edges, tails = rows.reshape(-1, 3).to(torch.long).unbind(1)
-    return heads, edges, tails
-
-
-def _with_corner(map_: BlockMap, corner: float) -> BlockMap:
-    """The map on stalks with the lifted coordinate at their end."""
-    return BlockMap.from_dense(torch.block_diag(map_.dense(), torch.tensor([[corner]])))

@@ -159,7 +159,7 @@ def calibrate(
     for name in only:
         kept.pop(_stored(name), None)
     wanted = [n for n in known if n in only and not (n == TAU and tau == "facts")]
-    if model.config.space == "torus" and "strength" in wanted:
+    if not model.config.energy.linear and "strength" in wanted:
         wanted.remove("strength")
         notes.append("Unknowns on a torus have no prior: strength is left open.")
     # What is not chosen yet is as by default, whatever the model was calibrated to before.

@@ -161,8 +161,9 @@ def ranked_side(model: Scorer) -> Side:
     directions of every fact, tails are all there is to rank.
     """
     config = getattr(model, "config", None)
-    tails = isinstance(config, SheafConfig) and config.lifted and not config.reciprocal
-    return "tail" if tails else "both"
+    if not isinstance(config, SheafConfig) or config.reciprocal or config.energy.ranks_heads:
+        return "both"
+    return "tail"
 
 
 def _measure(ranks: Ranks) -> dict[Side, RankMetrics]:

@@ -32,10 +32,10 @@ def assemble(parts: Ingredients, graph: KnowledgeGraph) -> SheafEmbedding:
         if values is not None and len(values):
             groups, rows = model.maps.index[end]
             model.maps.parameters_of[int(groups[0])][rows] = values.to(torch.get_default_dtype())
-    if parts.translations is not None and model.translations is not None:
-        model.translations.copy_(parts.translations)
-    if parts.biases is not None and model.biases is not None:
-        model.biases.copy_(parts.biases)
+    given = ((parts.translations, model.translations), (parts.biases, model.biases))
+    for numbers, parameter in given:
+        if numbers is not None and parameter is not None:
+            parameter.copy_(numbers)
     model.refresh()
     return model
 

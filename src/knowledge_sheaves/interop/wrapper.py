@@ -14,14 +14,10 @@ from pykeen.utils import NoRandomSeedNecessary
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
+from knowledge_sheaves.embedding.energies import Energy
+from knowledge_sheaves.embedding.energies.base import Pool, favour, less_favour
 from knowledge_sheaves.embedding.maps import End
-from knowledge_sheaves.embedding.scoring import (
-    Pool,
-    compare,
-    make_query,
-    relation_scores,
-    score_entities,
-)
+from knowledge_sheaves.embedding.scoring import relation_scores, score_entities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.interop.assemble import assemble, lifted
 from knowledge_sheaves.interop.training_graph import graph_of
@@ -79,7 +75,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
     def of(cls, sheaf: SheafEmbedding) -> KnowledgeSheafModel:
         """A model that has been trained already."""
         reciprocal = sheaf.config.reciprocal
-        if sheaf.config.lifted and not reciprocal:
+        if not (sheaf.config.energy.ranks_heads or reciprocal):
             raise InputError(
                 "A lifted model without reciprocal relations ranks heads by energy, for which "
                 "PyKEEN has no score: train it with reciprocal: true."
@@ -100,7 +96,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         transposed maps: ⟨R x_h, x_t⟩ = ⟨Rᵀ x_t, x_h⟩.
         """
         sheaf = self.sheaf
-        if not sheaf.config.lifted or sheaf.config.reciprocal:
+        if sheaf.config.energy.ranks_heads or sheaf.config.reciprocal:
             learned = SheafEmbedding(sheaf.config, sheaf.graph)
             learned.load_state_dict(sheaf.state_dict())
             learned.refresh()
@@ -125,11 +121,9 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
     def score_hrt(self, hrt_batch: Tensor, *, mode: Any = None) -> Tensor:
         heads, relations, tails = hrt_batch.unbind(1)
         rows = torch.stack([heads, self._edges(relations), tails], 1)
-        if self.sheaf.config.lifted:
-            left, right = self.sheaf.ends(rows)
-            scores = self._biased((left * right).sum((-3, -2, -1)), heads, tails)
-        else:
-            scores = -self.sheaf.scores(rows)
+        ends = self.sheaf.ends(rows, clamped=True)
+        scores = self._energy.similarity(self.sheaf, *ends)
+        scores = self._biased(scores, heads, tails)
         return self._rule_out(scores, *rows.unbind(1)).unsqueeze(1)
 
     def score_t(
@@ -165,19 +159,18 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         sheaf = self.sheaf
         heads, tails = ht_batch.unbind(1)
         edges = self._edges(torch.arange(self.num_relations, device=heads.device))
-        values = -relation_scores(sheaf, edges, heads, tails)
-        if sheaf.config.lifted:
-            values = values / 2
+        values = -self._energy.sharpness * relation_scores(sheaf, edges, heads, tails)
         values = self._biased(values, heads.unsqueeze(1), tails.unsqueeze(1))
         values = self._rule_out(values, heads.unsqueeze(1), edges, tails.unsqueeze(1))
         return _pick(values, relations)
 
     def _biased(self, scores: Tensor, heads: Tensor, tails: Tensor) -> Tensor:
         """Scores with β_h + β_t, of which a lifted model has half, as of its energies."""
-        if self.sheaf.biases is None:
-            return scores
-        biases = self.sheaf.bias(heads, "head") + self.sheaf.bias(tails, "tail")
-        return scores + (biases / 2 if self.sheaf.config.lifted else biases)
+        return less_favour(self.sheaf, scores, heads, tails, weight=-self._energy.sharpness)
+
+    @property
+    def _energy(self) -> Energy:
+        return self.sheaf.config.energy
 
     def _edges(self, relations: Tensor) -> Tensor:
         """Our edges of PyKEEN's relations, which interleave inverses."""
@@ -202,18 +195,12 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
     def _score(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
         """Scores of all entities at the open end, with gradients where those are wanted."""
         sheaf = self.sheaf
-        if self._is_typed or not (torch.is_grad_enabled() or sheaf.config.lifted):
+        if self._is_typed or (self._energy.ranks_heads and not torch.is_grad_enabled()):
             return -score_entities(sheaf, target, edges, known)
-        points = sheaf.entities.of_type(0)
+        candidates = Candidates(sheaf.entities.of_type(0).flatten(1, 2), sheaf.n_blocks)
         ids = torch.arange(self.num_entities, device=known.device)
-        if sheaf.config.lifted:
-            back = target == "head"
-            end: End = "tail" if back else "head"
-            image = sheaf.maps.apply_map("head", edges, sheaf.lookup(end, known), adjoint=back)
-            return self._biased(image.flatten(1) @ points.flatten(1).T, known.unsqueeze(1), ids)
-        bias = None if sheaf.biases is None else sheaf.bias(ids, target)
-        pool = Pool(Candidates(points.flatten(1, 2), sheaf.n_blocks), bias)
-        return -compare(sheaf, make_query(sheaf, target, edges, known), pool)
+        pool = Pool(candidates, favour(sheaf, ids, target))
+        return self._energy.similarities(sheaf, target, edges, known, pool)
 
 
 def to_pykeen(model: SheafEmbedding) -> KnowledgeSheafModel:

@@ -68,7 +68,7 @@ class Candidates:
             return self.flat.square().sum(-1, keepdim=True)
         if kind is Monomials.BLOCKS:
             return self.blocks.square().sum((-2, -1))
-        i, j = _pairs(self.blocks.shape[-2])
+        i, j = _pairs(self.blocks)
         if self.sections == 1:
             return (self.blocks[:, :, i] * self.blocks[:, :, j]).flatten(1)
         # Sections are summed by the product, so that they never stand beside each other.
@@ -134,15 +134,16 @@ def form_weights(square: Tensor, kind: Monomials) -> Tensor:
     if kind is Monomials.NONE:
         return square.new_zeros(len(square), 0)
     if kind is Monomials.PRODUCTS:
-        i, j = _pairs(square.shape[-1])
-        twice = torch.where(i == j, 1.0, 2.0).to(square.dtype)
-        return (square[..., i, j] * twice).flatten(1)
+        i, j = _pairs(square)
+        return (square[..., i, j] * (2 - (i == j).to(square.dtype))).flatten(1)
     isotropic = square.diagonal(dim1=-2, dim2=-1).mean(-1)
     return isotropic.mean(-1, keepdim=True) if kind is Monomials.NORM else isotropic
 
 
-def _pairs(width: int) -> tuple[Tensor, Tensor]:
-    i, j = torch.triu_indices(width, width)
+def _pairs(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    """The pairs of coordinates within a block (…, width, columns), each once."""
+    width = blocks.shape[-2]
+    i, j = torch.triu_indices(width, width, device=blocks.device)
     return i, j
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.losses import LOSSES
 
 
 class Batch(NamedTuple):
@@ -30,6 +31,11 @@ class Batch(NamedTuple):
     """For pairs of larger subgraphs: which pair a triple belongs to."""
     log_share: Tensor | None = None
     """For weighted candidates: of every entity, the log of how likely it is to be one."""
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch where the model is; it is drawn where chance is the same for all devices."""
+        moved = {k: v.to(device) for k, v in self._asdict().items() if isinstance(v, Tensor)}
+        return Batch(**{**self._asdict(), **moved})
 
 
 class Batches:
@@ -52,8 +58,11 @@ class Batches:
             triples = torch.cat([triples, backwards])
         self.triples = triples
         self.tail_types = torch.from_numpy(model.edge_types[:, 1])[triples[:, 1]]
-        self.members = [model.entities_of_type(kind) for kind in range(len(model.widths))]
-        self.pairs = config.loss == "margin"
+        self.members = [
+            torch.from_numpy(np.asarray(graph.entities_of_type(kind), dtype=np.int64))
+            for kind in range(len(model.widths))
+        ]
+        self.against = LOSSES[config.loss].against
         self._shares: dict[tuple[int, int], Tensor] = {}
 
     def __len__(self) -> int:
@@ -69,7 +78,8 @@ class Batches:
         for place, chunk in enumerate(chunks):
             seed = int(torch.randint(2**62, (), generator=generator))
             if place % self.processes == self.rank:
-                yield self._batch(chunk, torch.Generator().manual_seed(seed))
+                batch = self._batch(chunk, torch.Generator().manual_seed(seed))
+                yield batch.to(self.model.device)
 
     def _chunks(self, generator: torch.Generator) -> list[Tensor]:
         order = torch.randperm(len(self.triples), generator=generator)
@@ -89,13 +99,11 @@ class Batches:
     def _batch(self, chunk: Tensor, generator: torch.Generator) -> Batch:
         triples = self.triples[chunk]
         kind = int(self.tail_types[chunk[0]])
-        if self.pairs:
+        if self.against == "corrupted":
             positive, corrupted, owner = self._corrupt(triples, generator)
             return Batch(positive, kind, None, corrupted, owner)
-        if self.config.loss == "laplacian":
-            return Batch(triples, kind, None, None, None)
         members, wanted = self.members[kind], self.config.negatives
-        if wanted is None or wanted >= len(members):
+        if self.against == "nothing" or wanted is None or wanted >= len(members):
             return Batch(triples, kind, None, None, None)
         drawn = members[torch.randint(len(members), (wanted,), generator=generator)]
         share = self._log_share(kind, len(triples)) if self.config.weigh_negatives else None

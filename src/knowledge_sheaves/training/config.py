@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -10,10 +10,12 @@ from typing import Any, Literal
 from knowledge_sheaves.embedding.config import load_options
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.vocabulary import suggestion
+from knowledge_sheaves.training.losses import LOSSES
+from knowledge_sheaves.training.optimisers import OPTIMISERS
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "loss": ("softmax", "logistic", "margin", "laplacian"),
-    "optimiser": ("adagrad", "adam"),
+CHOICES: dict[str, Collection[str]] = {
+    "loss": LOSSES,
+    "optimiser": OPTIMISERS,
     "sampling": ("uniform", "bernoulli"),
     "corrupt": ("both", "tail", "head", "relation", "vertex"),
     "section_penalty": ("orthogonal", "columns"),
@@ -37,8 +39,8 @@ class TrainingConfig:
     epochs: int = 50
     batch_size: int = 1024
     negatives: int | None = 2048
-    loss: Literal["softmax", "logistic", "margin", "laplacian"] = "softmax"
-    optimiser: Literal["adagrad", "adam"] = "adagrad"
+    loss: str = "softmax"
+    optimiser: str = "adagrad"
     learning_rate: float = 0.1
     margin: float = 1.0
     adversarial: float = 1.0

@@ -1,4 +1,4 @@
-"""Losses and regularisers: one number per batch, to be made small."""
+"""The loss of a batch with its regularisers: one number, to be made small."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.scoring import Pool, compare, make_query, relation_scores
+from knowledge_sheaves.embedding.energies.base import Pool, favour
+from knowledge_sheaves.embedding.scoring import compare, make_query, relation_scores
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.sheaf import Candidates
 from knowledge_sheaves.training.batches import Batch
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.losses import LOSSES, CandidateLoss, TripleLoss
 
 
 class Objective(nn.Module):
@@ -23,37 +25,38 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.graph, self.config = model, graph, config
-        # −V = 2⟨F x_h, x_t⟩ + …: half of it is the bilinear score that others publish settings for.
-        self.sharpness = 0.5 if model.config.lifted else 1.0
+        self.loss = LOSSES[config.loss](config)
+        self.sharpness = model.config.energy.sharpness
 
     def forward(self, batch: Batch) -> Tensor:
-        if self.config.loss in ("margin", "laplacian"):
-            loss, x_h, x_t, edges = self._by_triples(batch)
+        if isinstance(self.loss, CandidateLoss):
+            loss, x_h, x_t, edges = self._by_candidates(self.loss, batch)
         else:
-            loss, x_h, x_t, edges = self._by_candidates(batch)
+            loss, x_h, x_t, edges = self._by_triples(self.loss, batch)
         return loss + self._regularise(x_h, x_t, edges)
 
     # Losses on shared candidates: one matrix product.
 
-    def _by_candidates(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _by_candidates(
+        self, measure: CandidateLoss, batch: Batch
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         model = self.model
         heads, edges, tails = batch.triples.unbind(1)
         ids, target = self._candidate_ids(batch, tails)
         width = model.widths[batch.kind]
         points = model.entities.lookup(ids)[..., :width, :]
-        bias = None if model.biases is None else model.bias(ids, "tail")
-        pool = Pool(Candidates(points.flatten(1, 2), model.n_blocks), bias)
+        candidates = Candidates(points.flatten(1, 2), model.n_blocks)
+        pool = Pool(candidates, favour(model, ids, "tail"))
         x_h = model.lookup("head", heads)
         query = make_query(model, "tail", edges, heads, vectors=x_h)
         if self.config.dropout:
             query = query._replace(image=F.dropout(query.image, self.config.dropout, self.training))
-        softmax = self.config.loss == "softmax"
-        logits = compare(model, query, pool, scale=-self.sharpness, relative=softmax)
+        logits = compare(model, query, pool, scale=-self.sharpness, relative=measure.relative)
         if batch.log_share is not None:
             logits = _stand_for_all(logits, batch.log_share[ids], target)
         if self.config.filter_negatives:
             logits = logits.masked_fill(self._false_negatives(batch, ids, target), -torch.inf)
-        loss = F.cross_entropy(logits, target) if softmax else self._logistic(logits, target)
+        loss = measure(logits, target)
         if self.config.relation_weight:
             loss = loss + self.config.relation_weight * self._relation_loss(batch)
         return loss, x_h, points.index_select(0, target), edges
@@ -66,42 +69,32 @@ class Objective(nn.Module):
         ids, place = torch.cat([tails, batch.negatives]).unique(return_inverse=True)
         return ids, place[: len(tails)]
 
-    def _logistic(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Self-adversarial: negatives count by how likely the model finds them now."""
-        logits = logits + self.config.margin
-        positive = logits.gather(1, target.unsqueeze(1)).squeeze(1)
-        negative = logits.scatter(1, target.unsqueeze(1), -torch.inf)
-        weight = torch.softmax(self.config.adversarial * negative.detach(), 1)
-        finite = negative.masked_fill(negative == -torch.inf, 0.0)
-        return -(F.logsigmoid(positive) + (weight * F.logsigmoid(-finite)).sum(1)).mean() / 2
-
     def _false_negatives(self, batch: Batch, ids: Tensor, target: Tensor) -> Tensor:
         """Candidates that the training graph knows to be right as well."""
         heads, edges, _ = batch.triples.unbind(1)
-        mask = torch.zeros(len(heads), len(ids), dtype=torch.bool)
+        mask = torch.zeros(len(heads), len(ids), dtype=torch.bool, device=ids.device)
         count = self.model.num_relations
         for backwards in (False, True):
             mine = ((edges >= count) == backwards).nonzero().squeeze(1)
             if not len(mine):
                 continue
-            entities, relations = heads[mine].numpy(), (edges[mine] % count).numpy()
+            entities, relations = heads[mine].cpu().numpy(), (edges[mine] % count).cpu().numpy()
             known, offsets = (
                 self.graph.heads_many(relations, entities)
                 if backwards
                 else self.graph.tails_many(entities, relations)
             )
-            rows = mine.repeat_interleave(torch.from_numpy(np.diff(offsets)))
-            answers = torch.from_numpy(np.asarray(known, dtype=np.int64))
+            rows = mine.repeat_interleave(torch.from_numpy(np.diff(offsets)).to(mine.device))
+            answers = torch.from_numpy(np.asarray(known, dtype=np.int64)).to(ids.device)
             place = torch.searchsorted(ids, answers).clamp(max=len(ids) - 1)
             there = ids[place] == answers
             mask[rows[there], place[there]] = True
-        mask[torch.arange(len(heads)), target] = False
-        return mask
+        return mask.scatter(1, target.unsqueeze(1), False)
 
     def _relation_loss(self, batch: Batch) -> Tensor:
         """How hard it is to tell the relation from the two entities."""
         heads, edges, tails = batch.triples.unbind(1)
-        types = torch.from_numpy(self.model.edge_types)
+        types = torch.from_numpy(self.model.edge_types).to(edges.device)
         total = self.model.entities.tables[0].new_zeros(())
         for pair in types[edges].unique(dim=0):
             options = (types == pair).all(1).nonzero().squeeze(1)
@@ -113,19 +106,21 @@ class Objective(nn.Module):
 
     # Losses on triples.
 
-    def _by_triples(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _by_triples(
+        self, measure: TripleLoss, batch: Batch
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         heads, edges, tails = batch.triples.unbind(1)
         x_h, x_t = self.model.lookup("head", heads), self.model.lookup("tail", tails)
-        if batch.corrupted is None:
-            return self.model.scores(batch.triples).mean(), x_h, x_t, edges
-        both = self.model.scores(torch.cat([batch.triples, batch.corrupted]))
-        scores, negative = both.split([len(batch.triples), len(batch.corrupted)])
+        rows = batch.triples
+        both = self.model.scores(
+            rows if batch.corrupted is None else torch.cat([rows, batch.corrupted])
+        )
+        scores, negative = both.split([len(rows), len(both) - len(rows)])
         if batch.owner is not None:
             size = int(batch.owner.max()) + 1
             scores = scores.new_zeros(size).index_add(0, batch.owner, scores)
             negative = negative.new_zeros(size).index_add(0, batch.owner, negative)
-        loss = F.relu(scores + self.config.margin - negative).mean()
-        return loss, x_h, x_t, edges
+        return measure(scores, negative), x_h, x_t, edges
 
     # Regularisers.
 
@@ -147,7 +142,7 @@ class Objective(nn.Module):
         """How far the sections of an entity are from being orthonormal."""
         sections = x.flatten(1, 2)
         gram = sections.mT @ sections
-        distance = gram - torch.eye(gram.shape[-1])
+        distance = gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
         if self.config.section_penalty == "columns":
             return torch.linalg.vector_norm(distance, dim=1).sum(1).mean()
         return torch.linalg.matrix_norm(distance).mean()

@@ -6,6 +6,7 @@ and so are these updates. (torch's own Adagrad does it too, in many more passes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -77,11 +78,11 @@ class RowAdam(RowOptimiser):
         super().__init__(parameters, lr, betas=betas, eps=eps)
 
     def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
-        steps = torch.zeros(len(parameter) if parameter.ndim else 1, dtype=torch.float64)
+        rows = len(parameter) if parameter.ndim else 1
         return {
             "mean": torch.zeros_like(parameter),
             "square": torch.zeros_like(parameter),
-            "steps": steps,
+            "steps": torch.zeros(rows, device=parameter.device),
         }
 
     def update(self, group: dict[str, Any], state: dict[str, Tensor], gradient: Tensor) -> Tensor:
@@ -91,9 +92,10 @@ class RowAdam(RowOptimiser):
         state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
         shape = (-1, *[1] * (gradient.ndim - 1))
         steps = state["steps"].reshape(shape)
-        scale = (group["lr"] / (1 - first**steps)).to(gradient)
-        spread = (state["square"] / (1 - second**steps).to(gradient)).sqrt_()
-        return scale * state["mean"] / (spread + group["eps"])
+        # 1 − βⁿ without losing its digits: not every device has double precision.
+        grown, widened = (-torch.expm1(steps * math.log(beta)) for beta in (first, second))
+        spread = (state["square"] / widened).sqrt_()
+        return group["lr"] * state["mean"] / (grown * (spread + group["eps"]))
 
 
 OPTIMISERS: dict[str, type[RowOptimiser]] = {"adagrad": RowAdagrad, "adam": RowAdam}

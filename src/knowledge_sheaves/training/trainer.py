@@ -299,10 +299,15 @@ class Run:
 def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        problem = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"The device {name!r} cannot be used: {problem}.") from None
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError):
+        found = (
+            torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        )
+        there = "cpu" if found is None else f"cpu and {found.type}"
+        raise InputError(
+            f"The device {name!r} cannot be used: this PyTorch finds {there} here."
+        ) from None
     return device
 
 
