@@ -34,18 +34,21 @@ def test_results_are_shown_written_drawn_and_kept(
     assert again["types"] == found["types"]
 
 
+TOLD = ("k=3", "kappa=2", "strength=0.5", "tau=0.7", "softness=0.25", "focus=1.5", "facts=ignored")
+
+
 def test_options_reach_the_solver(sheaves: Sheaves, model: Path, queries: Path) -> None:
     code, shown, err = sheaves(
         *("benchmark", model, "--queries", queries, "--types", "2p", "--sample", 2, "--json"),
-        *("--solver", "chaining", "--k", 3, "--kappa", 2, "--strength", 0.5, "--tau", 0.7),
-        *("--softness", 0.25, "--focus", 1.5),
-        *("--facts", "ignored", "--lift", "free", "--answers", "easy", "--one-answer"),
+        *("--solver", "chaining", "--answers", "easy", "--one-answer"),
+        *(word for told in TOLD for word in ("--set", told)),
     )
     assert code == 0, err
     report = json.loads(shown)
     given = {"solver": "chaining", "facts": "ignored", "k": 3, "kappa": 2.0, "tau": 0.7}
     # What this solver does not go by is not told.
-    assert report["options"] == given | {"softness": 0.25, "focus": 1.5}
+    more = {"softness": 0.25, "focus": 1.5, "objective": "probability"}
+    assert report["options"] == given | more
     assert report["protocol"] == {"answers": "easy", "one_answer": True, "sample": 2, "seed": 0} | {
         "half": None
     }

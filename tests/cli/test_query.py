@@ -63,7 +63,7 @@ def test_new_leaves_out_what_is_known(sheaves: Sheaves, trained: Path) -> None:
 
 def test_facts_may_be_ignored(sheaves: Sheaves, trained: Path) -> None:
     remembered = bindings(sheaves, trained, PATH, "--top", "1")
-    ignored = bindings(sheaves, trained, PATH, "--top", "1", "--facts", "ignored")
+    ignored = bindings(sheaves, trained, PATH, "--top", "1", "--set", "facts=ignored")
     assert float(remembered[0]["probability"]["value"]) == pytest.approx(1)
     assert float(ignored[0]["probability"]["value"]) < 0.9999
 
