@@ -33,7 +33,6 @@ from knowledge_sheaves.evaluation.queries import (
     AnswerRanks,
     AnswerSet,
     one_of_each,
-    rank_among,
     ranked_and_filtered,
     take,
 )
@@ -42,6 +41,7 @@ from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.ranking import rank_among
 
 FORMAT = 1
 
@@ -184,7 +184,8 @@ class _Run:
     def _rank(self, places: np.ndarray) -> np.ndarray:
         queries = [self.given.queries[place] for place in places.tolist()]
         energies, _ = scores(self.model, queries, self.options, chances=False)
-        return rank_among(energies, take(self.ranked, places), take(self.filtered, places))
+        sets = take(self.ranked, places), take(self.filtered, places)
+        return rank_among(energies, *sets).realistic
 
     def _answers_of(self, places: np.ndarray) -> np.ndarray:
         offsets = self.ranked.offsets

@@ -16,9 +16,9 @@ import torch
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.storage import ModelInfo
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_triples, ranked_side
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.ranking import RankMetrics, fit_temperature, rank_triples, ranked_side
 from knowledge_sheaves.training.batches import Batches
 from knowledge_sheaves.training.checkpoint import (
     checkpoint_beside,

@@ -15,11 +15,11 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.calibration import fit_temperature
-from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, chunks
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
+from knowledge_sheaves.ranking.temperature import held_out_temperature
 
 End = Literal["head", "tail"]
 
@@ -68,12 +68,7 @@ class Predictor:
     @cached_property
     def tau(self) -> float | None:
         """The temperature saved with the model, else one fitted on its validation facts."""
-        if self.model.info and "tau" in self.model.info.calibration:
-            return self.model.info.calibration["tau"]
-        valid = self.facts.valid
-        if valid is None or not valid.num_triples:
-            return None
-        return fit_temperature(self.model, valid, self.graph)
+        return held_out_temperature(self.model)
 
     def predict(
         self,
