@@ -35,12 +35,12 @@ import yaml
 from _measure import peak_gib
 from torch.profiler import ProfilerActivity, profile
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafConfig, model_config
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.ranking import RankMetrics, Scorer, rank_triples
 from knowledge_sheaves.training import Progress, TrainingConfig
+from knowledge_sheaves.training.settings import make_settings
 from knowledge_sheaves.training.trainer import Run
 from ranking import graphs
 
