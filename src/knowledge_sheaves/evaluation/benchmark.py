@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -37,6 +36,7 @@ from knowledge_sheaves.evaluation.queries import (
     take,
 )
 from knowledge_sheaves.graph.arrays import gather_slices
+from knowledge_sheaves.memory import peak_memory
 from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
@@ -141,7 +141,7 @@ def benchmark(
         types=results,
         refused=refused,
         seconds=time.perf_counter() - started,
-        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_memory=peak_memory(),
     )
 
 
