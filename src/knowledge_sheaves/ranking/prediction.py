@@ -57,6 +57,11 @@ class Predictor:
     """
 
     def __init__(self, model: SheafEmbedding) -> None:
+        if not isinstance(model, SheafEmbedding):
+            raise InputError(
+                "A Predictor takes a SheafEmbedding; what `load` and `train` of knowledge_sheaves "
+                "return has a predict of its own."
+            )
         self.model = model
         self.graph = model.graph
 

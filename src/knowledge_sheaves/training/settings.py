@@ -34,7 +34,7 @@ def make_settings(
     """
     given = given_settings(file, options, assignments)
     try:
-        return _configs(given)
+        return configs(given)
     except InputError as error:
         if file is None:
             raise
@@ -71,7 +71,12 @@ def as_settings(model: SheafConfig, training: TrainingConfig) -> dict[str, Any]:
     return start | differs | trained
 
 
-def _configs(given: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
+def configs(given: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
+    """The model and the training of settings by name; what is not given is as by default.
+
+    >>> configs({"negatives": None})[1].negatives is None
+    True
+    """
     of_model = [f.name for f in fields(SheafConfig)]
     of_training = TrainingConfig.names()
     known = ["model", *of_model, *of_training]
