@@ -16,9 +16,10 @@ from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers.load import read
+from knowledge_sheaves.notebook import facts
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.ranking import Prediction, Predictor, Side
+from knowledge_sheaves.ranking import Predictions, Predictor, Side
 from knowledge_sheaves.training import Progress, TrainingConfig
 from knowledge_sheaves.training import train as run
 from knowledge_sheaves.training.settings import DEFAULT_MODEL, configs
@@ -60,7 +61,7 @@ class Model(Asker):
         *,
         top: int = 10,
         new: bool = False,
-    ) -> list[Prediction]:
+    ) -> Predictions:
         """The likeliest heads, relations or tails: give two of the three, get the third.
 
         With ``new`` known facts are left out.
@@ -82,6 +83,10 @@ class Model(Asker):
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, all or nothing."""
         self.model.save(folder)
+
+    def _repr_html_(self) -> str:
+        topics = {name: known for name, known in self.describe().items() if known}
+        return "".join(facts(name.capitalize(), known) for name, known in topics.items())
 
     def __repr__(self) -> str:
         config, graph = self.model.config, self.graph

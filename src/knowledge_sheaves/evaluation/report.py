@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.notebook import table as html_table
 from knowledge_sheaves.ranking import RankMetrics, Ranks, Scorer, Side, rank_triples, ranked_side
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT
 
@@ -94,6 +96,19 @@ class LinkPredictionReport:
                 for name, sides in self.by_relation.items()
             },
         }
+
+    def _repr_html_(self) -> str:
+        total = list(self.overall)[-1]
+        groups = {
+            "Overall": {SIDES[side]: of for side, of in self.overall.items()},
+            "By pattern": {name: of[total] for name, of in self.by_pattern.items()},
+        }
+        note = f"{self.triples:,} triples, {self.entities:,} entities: {self.protocol}"
+        tables = [
+            html_table([{"": name, **of.to_dict()} for name, of in rows.items()], title)
+            for title, rows in groups.items()
+        ]
+        return f"{''.join(tables)}<p>{escape(note)}</p>"
 
     def table(self) -> Group:
         """Return tables for the terminal: overall, by pattern, and the largest relations."""

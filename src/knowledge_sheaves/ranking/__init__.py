@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.ranking.metrics import RankMetrics
-from knowledge_sheaves.ranking.prediction import Prediction, Predictor
+from knowledge_sheaves.ranking.prediction import Prediction, Predictions, Predictor
 from knowledge_sheaves.ranking.ranker import SideRanks, rank_among
 from knowledge_sheaves.ranking.temperature import fact_temperature, fit_temperature
 from knowledge_sheaves.ranking.triples import Ranks, Scorer, Side, rank_triples, ranked_side
 
 __all__ = [
     "Prediction",
+    "Predictions",
     "Predictor",
     "RankMetrics",
     "Ranks",

@@ -18,6 +18,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.notebook import table
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
 from knowledge_sheaves.ranking.temperature import held_out_temperature
 
@@ -42,6 +43,23 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name."""
         return asdict(self)
+
+
+class Predictions(list[Prediction]):
+    """Predictions, the best first; in a notebook they are a table.
+
+    >>> Predictions([Prediction("Bob", None, "person", 0.5, 0.9, None)]).to_polars().columns
+    ['name', 'label', 'type', 'energy', 'probability', 'known']
+    """
+
+    def to_polars(self) -> Any:
+        """The predictions as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame([each.to_dict() for each in self])
+
+    def _repr_html_(self) -> str:
+        return table([each.to_dict() for each in self]) if self else "<p>No answers.</p>"
 
 
 class Predictor:
@@ -83,17 +101,17 @@ class Predictor:
         *,
         top: int = 10,
         new: bool = False,
-    ) -> list[Prediction]:
+    ) -> Predictions:
         """Return the best answers for the one of the three that is not given, best first.
 
         With ``new`` known facts are left out.
         """
         if head is not None and relation is not None and tail is None:
-            return self._entities("tail", head, relation, top, new)
+            return Predictions(self._entities("tail", head, relation, top, new))
         if tail is not None and relation is not None and head is None:
-            return self._entities("head", tail, relation, top, new)
+            return Predictions(self._entities("head", tail, relation, top, new))
         if head is not None and tail is not None and relation is None:
-            return self._relations(head, tail, top, new)
+            return Predictions(self._relations(head, tail, top, new))
         raise InputError("Give two of head, relation and tail; the third is what is asked for.")
 
     @torch.no_grad()
