@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,14 @@ class Model(Asker):
         """The vectors of the entities and the maps of the relations."""
         return self.model
 
-    @property
+    @cached_property
     def facts(self) -> Dataset:
         """The facts that the model knows of, by split."""
         return dataset_of(self.model)
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        return Predictor(self.model)
 
     def predict(
         self,
@@ -66,7 +71,7 @@ class Model(Asker):
 
         With ``new`` known facts are left out.
         """
-        return Predictor(self.model).predict(head, relation, tail, top=top, new=new)
+        return self._predictor.predict(head, relation, tail, top=top, new=new)
 
     def neighbours(self, entity: str, top: int = 10) -> list[Neighbour]:
         """The entities of the same type whose vectors are nearest to that of one."""
