@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers.load import read
-from knowledge_sheaves.notebook import facts
+from knowledge_sheaves.notebook import facts, folded
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking import Predictions, Predictor, Side
@@ -90,8 +91,15 @@ class Model(Asker):
         self.model.save(folder)
 
     def _repr_html_(self) -> str:
-        topics = {name: known for name, known in self.describe().items() if known}
-        return "".join(facts(name.capitalize(), known) for name, known in topics.items())
+        known = self.describe()
+        if memory := known["training"].get("peak_memory"):
+            known["training"]["peak_memory"] = f"{memory / 2**20:,.0f} MB"
+        parts = [
+            folded(topic.capitalize(), facts(said), opened=topic == "quality")
+            for topic, said in known.items()
+            if said
+        ]
+        return "\n".join([f"<p>{escape(repr(self))}</p>", *parts])
 
     def __repr__(self) -> str:
         config, graph = self.model.config, self.graph

@@ -65,12 +65,17 @@ def table(rows: Sequence[Row], title: str = "", note: str = "") -> str:
     return "\n".join([f"<table>{caption}", *lines, "</table>", *below])
 
 
-def facts(title: str, values: Mapping[str, object]) -> str:
+def facts(values: Mapping[str, object]) -> str:
     """Names and what they are, without those of which nothing is known."""
     shown = [(name.replace("_", " "), _shown(value)) for name, value in _flat(values)]
     lines = [_line("td", ((name, WORD), (value, WORD))) for name, value in shown if value]
-    caption = f'<caption style="text-align:left">{escape(title)}</caption>'
-    return "\n".join([f"<table>{caption}", *lines, "</table>"])
+    return "\n".join(["<table>", *lines, "</table>"])
+
+
+def folded(title: str, page: str, *, opened: bool = False) -> str:
+    """A part of a page that the reader may open and close."""
+    start = f"<details{' open' if opened else ''}><summary>{escape(title)}</summary>"
+    return "\n".join([start, page, "</details>"])
 
 
 def answers_html(
@@ -93,8 +98,7 @@ def answers_html(
     parts = [table(rows, note=note) if rows else _paragraph(f"No answers. {note}")]
     for place, each in enumerate(reasons or (), 1):
         # The first picture says what the others are like, without filling the page.
-        parts.append(f"<details{' open' if place == 1 else ''}><summary>{place}.</summary>")
-        parts += [each._repr_html_(), "</details>"]
+        parts.append(folded(f"{place}.", each._repr_html_(), opened=place == 1))
     return "\n".join(parts)
 
 
