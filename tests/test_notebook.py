@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from nbclient import NotebookClient
 
 import knowledge_sheaves as ks
 from knowledge_sheaves.graph import EntityType, Relation
-from knowledge_sheaves.notebook import MOST_ROWS, answers_html, facts, reasons_html, table
-from knowledge_sheaves.query.drawing import plot
+from knowledge_sheaves.notebook import MOST_ROWS, facts, table
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "first_look.ipynb"
 EVIL = '<script>alert("1")</script>'
@@ -60,12 +58,11 @@ def test_names_are_text_wherever_they_stand(model: ks.Model) -> None:
         [(EVIL, "knows &amp;", "?y"), ("?y", "likes <b>", "?<i>x")], "?<i>x", model.graph
     )
     found = model.answer(query, explain=True)
-    reasons = [Shown(reason) for reason in found.explanation]
     pages = {
         "schema": model.graph.schema._repr_html_(),
         "model": model._repr_html_(),
         "predictions": model.predict(EVIL, "knows &amp;")._repr_html_(),
-        "answers": answers_html(query.targets, found, EVIL, reasons),
+        "answers": found._repr_html_(),
     }
     for what, page in pages.items():
         tags = Tags(page)
@@ -75,12 +72,12 @@ def test_names_are_text_wherever_they_stand(model: ks.Model) -> None:
     assert pages["answers"].count("<svg") == len(found)
 
 
-class Shown:
-    def __init__(self, reason: object) -> None:
-        self.reason = reason
-
-    def _repr_html_(self) -> str:
-        return reasons_html(self.reason, partial(plot, self.reason))
+def test_a_dollar_in_a_name_is_no_formula() -> None:
+    graph = ks.KnowledgeGraph.from_triples([("cost $5", "costs $x^$", "Bob")])
+    model = ks.train(graph, "transe", dim=4, epochs=1)
+    query = ks.Query.from_triples([("cost $5", "costs $x^$", "?x")], "?x", graph)
+    found = model.answer(query, top=1, explain=True)
+    assert "<svg" in found.explanation[0]._repr_html_()
 
 
 def test_a_long_table_says_how_much_is_left_out() -> None:
@@ -102,10 +99,12 @@ def test_the_notebook_runs_and_every_result_shows_itself() -> None:
     assert not any(cell.outputs for cell in codes), "results are made anew, not kept"
     NotebookClient(book, timeout=300, kernel_name="python3").execute()
     shown = [_shown(cell) for cell in codes]
-    pages = [Tags(output.get("text/html", "")) for output in shown]
+    pages = [Tags(output["text/html"]) for output in shown]
     assert {"complex", "umls"} <= set(pages[0].cells)
     assert "disrupts" in pages[1].cells
     assert "biologic_function" in pages[2].cells
+    assert "virus causes cell_or_molecular_dysfunction (known)" in pages[3].cells
+    assert pages[3].names.count("svg") == pages[3].names.count("details") == 3
     assert {"Overall", "both sides", "By pattern"} <= set(pages[4].cells)
 
 
