@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable
+
+from knowledge_sheaves.memory import peak_memory
 
 
 def seconds(job: Callable[[], object], repeats: int = 3) -> float:
@@ -20,4 +21,4 @@ def seconds(job: Callable[[], object], repeats: int = 3) -> float:
 
 def peak_gib() -> float:
     """The most memory that this process has held so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return peak_memory() / 2**30

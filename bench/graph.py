@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import resource
 from time import perf_counter
 
 import numpy as np
 
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.memory import peak_memory
 
 NUM_TRIPLES, NUM_ENTITIES, NUM_RELATIONS = 10_000_000, 1_000_000, 100
 NUM_LOOKUPS = 1_000_000
-
-
-def peak_memory() -> float:
-    """Return the most memory that this process has held, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def main() -> None:
@@ -31,7 +26,7 @@ def main() -> None:
     graph = KnowledgeGraph.from_arrays(
         heads, relations, tails, schema=schema, num_entities=NUM_ENTITIES
     ).index()
-    seconds, memory = perf_counter() - start, peak_memory()
+    seconds, memory = perf_counter() - start, peak_memory() / 1e9
 
     plain = rng.integers(2**62, size=NUM_TRIPLES)
     start = perf_counter()

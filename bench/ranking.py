@@ -24,10 +24,10 @@ import torch
 from _measure import peak_gib
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
-from knowledge_sheaves.evaluation import Scorer, rank_triples
-from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, chunks
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.ranking import Scorer, rank_triples
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
 
 DIM = 200
 ENTITIES, RELATIONS = 14_541, 237

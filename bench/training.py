@@ -33,16 +33,16 @@ import numpy as np
 import torch
 import yaml
 from _measure import peak_gib
-from ranking import graphs
 from torch.profiler import ProfilerActivity, profile
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafConfig, model_config
-from knowledge_sheaves.evaluation import RankMetrics, Scorer, rank_triples
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.ranking import RankMetrics, Scorer, rank_triples
 from knowledge_sheaves.training import Progress, TrainingConfig
+from knowledge_sheaves.training.settings import make_settings
 from knowledge_sheaves.training.trainer import Run
+from ranking import graphs
 
 DIM, BATCH, NEGATIVES = 200, 1024, 4096
 STEPS, PYKEEN_STEPS, PROFILED_STEPS = 30, 5, 10

@@ -26,12 +26,12 @@ from rich.table import Table
 from torch import Tensor
 
 from knowledge_sheaves.embedding import KnowledgeSheaf, SheafEmbedding, consistent, model_config
-from knowledge_sheaves.evaluation.calibration import fit_temperature
 from knowledge_sheaves.evaluation.queries import AnswerRanks, rank_answers
 from knowledge_sheaves.graph import GraphMorphism, KnowledgeGraph, Multigraph, Relation, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.query import Options, Query, scores
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers, answers
+from knowledge_sheaves.ranking import fit_temperature
 from knowledge_sheaves.sheaf import QuadraticForm, schur_complement
 from knowledge_sheaves.training import TrainingConfig, train
 

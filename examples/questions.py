@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import sys
 
-from knowledge_sheaves.embedding import SheafEmbedding, model_config
-from knowledge_sheaves.embedding.storage import dataset_of
-from knowledge_sheaves.graph.readers import load
-from knowledge_sheaves.query.asking import Asker
+import knowledge_sheaves as ks
 from knowledge_sheaves.query.explanation import Explanation, Reason
-from knowledge_sheaves.training import TrainingConfig, train
 
 QUESTIONS = {
     "What prevents that which results from a disease or syndrome?": (
@@ -38,16 +34,16 @@ VERBS = {"result_of": "results from"}
 Fact = tuple[str, str, str]
 
 
-def model_of_umls() -> SheafEmbedding:
+def model_of_umls() -> ks.Model:
     """Train for a few seconds."""
     print("Training on UMLS; give the folder of a model to skip this.")
-    training = TrainingConfig(epochs=8, batch_size=256, negatives=None, n3=0.01, threads=1)
-    return train(load("umls"), model_config("complex", dim=256), training)
+    training = ks.TrainingConfig(epochs=8, batch_size=256, negatives=None, n3=0.01, threads=1)
+    return ks.train("umls", "complex", training, dim=256)
 
 
-def facts_held_back(model: SheafEmbedding) -> set[Fact]:
+def facts_held_back(model: ks.Model) -> set[Fact]:
     """The facts that training did not see."""
-    splits = [graph for name, graph in dataset_of(model).splits.items() if name != "train"]
+    splits = [graph for name, graph in model.facts.splits.items() if name != "train"]
     return {(h, r, t) for graph in splits for h, r, t in graph.decode(graph.triples)}
 
 
@@ -78,14 +74,14 @@ def because(explanation: Explanation, held_back: set[Fact]) -> list[str]:
 
 
 def main() -> None:
-    model = SheafEmbedding.load(sys.argv[1]) if len(sys.argv) > 1 else model_of_umls()
-    asker, held_back = Asker(model), facts_held_back(model)
+    model = ks.load(sys.argv[1]) if len(sys.argv) > 1 else model_of_umls()
+    held_back = facts_held_back(model)
     for question, query in QUESTIONS.items():
-        everything = asker.answer(query, top=model.graph.num_entities)
+        everything = model.answer(query, top=model.graph.num_entities)
         known = [words(answer.names[0]) for answer in everything if answer.known]
         print(f"\n{question}\n  asked as: {query}")
         print(f"  known already: {', '.join(known[:4]) or 'nothing'}{' …' * (len(known) > 4)}")
-        new = asker.answer(query, top=2, new=True, explain=True)
+        new = model.answer(query, top=2, new=True, explain=True)
         for answer, explanation in zip(new, new.explanation, strict=True):
             print(f"  new: {words(answer.names[0])}, probability {answer.probability:.2f}, because")
             for reason in because(explanation, held_back):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training import TrainingConfig, train
 from knowledge_sheaves.training.checkpoint import checkpoint_beside
+from knowledge_sheaves.training.settings import make_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -31,12 +31,13 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.benchmark import Protocol, benchmark, fingerprint
 from knowledge_sheaves.evaluation.betae import Translation, TypeQueries
-from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, rank_among, take
+from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, take
 from knowledge_sheaves.evaluation.queries import ranked_and_filtered as sets_of
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options, scores
 from knowledge_sheaves.query.facts.sampler import sample_queries
 from knowledge_sheaves.query.language.betae import smaller_and_larger
+from knowledge_sheaves.ranking import rank_among
 
 TYPES = ("1p", "2p", "3p", "2i", "3i", "pi", "ip")
 """The types that all solvers answer."""
@@ -192,7 +193,7 @@ def measure(model: SheafEmbedding, asked: TypeQueries, options: Options) -> Numb
     for places in np.array_split(np.arange(len(asked)), -(-len(asked) // SOME)):
         queries = [asked.queries[place] for place in places.tolist()]
         energies, _ = scores(model, queries, options, chances=False)
-        ranks.append(rank_among(energies, take(ranked, places), take(filtered, places)))
+        ranks.append(rank_among(energies, take(ranked, places), take(filtered, places)).realistic)
     seconds = time.perf_counter() - started
     return numbers(QueryMetrics.of(AnswerRanks(np.concatenate(ranks), ranked.offsets)), seconds)
 

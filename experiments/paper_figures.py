@@ -34,14 +34,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, rank_triples
 from knowledge_sheaves.evaluation.benchmark import Protocol, benchmark
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options
+from knowledge_sheaves.ranking import RankMetrics, rank_triples
+from knowledge_sheaves.training.settings import make_settings
 
 SETTINGS = Path(__file__).parent / "paper"
 MODELS = ("se", "se-orthogonal", "translational", "transe")

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from _common import markdown, trained, write_text
 
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.evaluation.benchmark import Protocol, benchmark
 from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport
@@ -27,6 +26,7 @@ from knowledge_sheaves.evaluation.published import PublishedRow
 from knowledge_sheaves.evaluation.queries import AnswerRanks, AnswerSet, interval
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options
+from knowledge_sheaves.training.settings import make_settings
 
 SETTINGS = Path(__file__).parent / "paper"
 PAPER_EPOCHS = 250

@@ -25,13 +25,14 @@ import yaml
 from _common import configs, markdown, trained, write_text
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.evaluation import evaluate, ranked_side
+from knowledge_sheaves.evaluation import evaluate
 from knowledge_sheaves.evaluation.benchmark import fingerprint
 from knowledge_sheaves.evaluation.classification import Labelled, Verdicts, classify, known_names
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.graph.readers.negatives import read_negatives
+from knowledge_sheaves.ranking import ranked_side
 
 SETTINGS = Path(__file__).with_suffix(".yaml")
 # What the driver takes from a row; all else are settings of the model and its training.

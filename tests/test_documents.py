@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -18,7 +19,7 @@ from knowledge_sheaves.embedding.config import ALIASES
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
 from knowledge_sheaves.embedding.energies import ENERGIES
 from knowledge_sheaves.graph import Schema
-from knowledge_sheaves.query.solvers import SOLVERS
+from knowledge_sheaves.query.solvers import SOLVERS, parameters
 from knowledge_sheaves.training import TrainingConfig
 from knowledge_sheaves.training.losses import LOSSES
 
@@ -121,6 +122,27 @@ def test_the_constraints_are_those_of_the_code() -> None:
     said = {name for name, _ in table(section("docs/models.md", "Constraints on maps"))}
     scaled = {f"scaled-{name}" for name in said - {"free", "projection"}}
     assert said | scaled == set(CONSTRAINTS)
+
+
+def test_the_glossary_has_what_solvers_can_be_told_and_is_sorted() -> None:
+    rows = re.findall(r"^\| (.+?) \| .+ \|$", read("docs/glossary.md"), re.MULTILINE)[1:]
+    assert rows == sorted(rows, key=str.lower)
+    said = {part for row in rows for part in re.split(r"[, ]+", row)}
+    assert set(parameters()) <= said
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_contract() -> None:
+    drawn = runpy.run_path(str(ROOT / "docs" / "hooks" / "rooms.py"))["picture"]()
+    assert read("docs/img/rooms.svg") == drawn, "run python docs/hooks/rooms.py"
+
+
+def test_the_order_of_the_rooms_is_said_as_it_is() -> None:
+    layers, common = runpy.run_path(str(ROOT / "docs" / "hooks" / "rooms.py"))["contract"]()
+    said = section("CONTRIBUTING.md", "Where things are")
+    order = re.findall(r"`(\w+)`", said.partition("Errors that")[0])
+    rooms = [room for layer in reversed(layers) for room in layer]
+    assert [name for name in order if name in rooms] == rooms
+    assert all(f"`{name}`" in said for name in common)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

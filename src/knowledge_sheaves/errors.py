@@ -4,7 +4,15 @@ from __future__ import annotations
 
 
 class SheafError(Exception):
-    """Something went wrong that the user can understand; the command line prints it and exits."""
+    """Something went wrong that the user can understand; the command line prints it and exits.
+
+    >>> import knowledge_sheaves as ks
+    >>> try:
+    ...     ks.model_config("rotat")
+    ... except ks.SheafError as error:
+    ...     print(str(error).partition("?")[0])
+    There is no model 'rotat'; did you mean 'rotate'
+    """
 
     exit_code = 1
 

@@ -17,7 +17,7 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.evaluation import evaluate
-from knowledge_sheaves.evaluation.prediction import Predictor
+from knowledge_sheaves.ranking import Predictor
 
 Sheaves = Callable[..., tuple[int, str, str]]
 CAUSES = ("--head", "virus", "--relation", "causes")

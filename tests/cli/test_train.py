@@ -14,6 +14,7 @@ import torch
 import yaml
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.training.settings import DEFAULT_MODEL
 
 Sheaves = Callable[..., tuple[int, str, str]]
 SHEAVES = [sys.executable, "-m", "knowledge_sheaves"]
@@ -170,3 +171,8 @@ def test_tuning_goes_on_with_its_study_and_writes_settings(
     assert ("n3" in best["settings"]) == (model == "complex"), "ranges suit the model"
     code, out, _ = sheaves("train", "nations", "--config", "best.yaml", "--out", "m", "--json")
     assert json.loads(out)["validation_mrr"] == best["validation_mrr"], "the same run, the same MRR"
+
+
+def test_the_help_names_the_default_model(sheaves: Sheaves) -> None:
+    _, out, _ = sheaves("train", "--help")
+    assert f"describes a model. [default: {DEFAULT_MODEL}]" in " ".join(out.split())

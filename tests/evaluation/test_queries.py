@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import queries
 from knowledge_sheaves.evaluation.queries import (
     AnswerRanks,
+    AnswerSet,
     QueryMetrics,
     interval,
     one_of_each,
@@ -49,18 +49,11 @@ def cases(draw: st.DrawFn) -> tuple[list[list[float]], Sets, Sets]:
     return energies, [draw(some) for _ in range(count)], [draw(some) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("few", "cached"), [(0, 1), (0, 10**6), (3, 30), (100, 10**6)])
 @pytest.mark.parametrize("answers", ["hard", "easy", "hard-alone"])
+@given(case=cases())
 def test_ranks_are_those_of_the_definition(
-    few: int, cached: int, answers: queries.AnswerSet, monkeypatch: pytest.MonkeyPatch
+    answers: AnswerSet, case: tuple[list[list[float]], Sets, Sets]
 ) -> None:
-    monkeypatch.setattr(queries, "FEW_ANSWERS", few)
-    monkeypatch.setattr(queries, "CACHED_SCORES", cached)
-    check = settings(max_examples=25)(given(cases())(lambda case: compare(case, answers)))
-    check()
-
-
-def compare(case: tuple[list[list[float]], Sets, Sets], answers: queries.AnswerSet) -> None:
     energies, easy, hard = case
     found = rank_answers(torch.tensor(energies), ragged(easy), ragged(hard), answers)
     expected = []

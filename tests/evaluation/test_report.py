@@ -10,15 +10,10 @@ import pytest
 from rich.console import Console
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import (
-    LinkPredictionReport,
-    RankMetrics,
-    SideRanks,
-    evaluate,
-    rank_triples,
-)
+from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.ranking import RankMetrics, SideRanks, rank_triples
 from ranking_cases import TableScorer
 
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from knowledge_sheaves.cli.app import app
-from knowledge_sheaves.cli.settings import make_settings
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.training.settings import make_settings
 
 PAPER = Path(__file__).parents[2] / "experiments" / "paper"
 FILES = sorted(PAPER.glob("*.yaml"))

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, rank_triples
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.interop import KnowledgeSheafModel, from_pykeen, to_pykeen
 from knowledge_sheaves.interop.archive import Record, read_archive
+from knowledge_sheaves.ranking import RankMetrics, rank_triples
 
 DIMS = {name: 2 * max(config.block or 3, 3) for name, config in CATALOGUE.items()}
 QUIET = {"use_tqdm": False}

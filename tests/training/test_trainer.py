@@ -20,10 +20,10 @@ from safetensors.torch import load_file, save_file
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, rank_triples
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.ranking import RankMetrics, rank_triples
 from knowledge_sheaves.training import Progress, TrainingConfig, train
 from knowledge_sheaves.training.trainer import Run
 

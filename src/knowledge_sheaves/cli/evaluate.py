@@ -55,7 +55,7 @@ def evaluate(
       sheaves evaluate model/ --split valid --side tail --by pattern
     """
     from knowledge_sheaves.evaluation import evaluate as rank
-    from knowledge_sheaves.evaluation import ranked_side
+    from knowledge_sheaves.ranking import ranked_side
 
     loaded = load_model(model)
     if negatives is not None:

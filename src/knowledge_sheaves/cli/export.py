@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from knowledge_sheaves.embedding import SheafEmbedding
 
 
 def export(
@@ -32,47 +27,8 @@ def export(
     Example:
       sheaves export model/ --format tsv --out projector/
     """
-    import numpy as np
-    import polars as pl
-    import torch
+    from knowledge_sheaves.embedding.export import export_vectors
 
-    loaded = load_model(model)
-    about = _about(loaded)
-    everyone = torch.arange(loaded.graph.num_entities)
-    vectors = loaded.entities.lookup(everyone).detach().flatten(1).numpy()
-    out.mkdir(parents=True, exist_ok=True)
-    if format == "parquet":
-        column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
-        written = [out / "entities.parquet"]
-        about.with_columns(column).write_parquet(written[0])
-    elif format == "npy":
-        written = [out / "vectors.npy", out / "entities.tsv"]
-        np.save(written[0], vectors)
-        about.write_csv(written[1], separator="\t")
-    else:
-        written = [out / "vectors.tsv", out / "metadata.tsv"]
-        columns = [str(place) for place in range(vectors.shape[1])]
-        pl.from_numpy(vectors, columns).write_csv(
-            written[0], separator="\t", include_header=False, float_precision=6
-        )
-        # The projector knows no quotes: a line is an entity, whatever its name.
-        flat = about.with_columns(pl.all().str.replace_all(r"[\t\r\n]+", " "))
-        flat.write_csv(written[1], separator="\t", quote_style="never")
-    size = f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers"
-    typer.echo(f"Wrote {size}: {' and '.join(map(str, written))}")
-
-
-def _about(model: SheafEmbedding) -> pl.DataFrame:
-    import polars as pl
-
-    graph = model.graph
-    labels = graph.labels or {}
-    types = [kind.name for kind in graph.schema.types]
-    return pl.DataFrame(
-        {
-            "name": list(graph.entities),
-            "type": [types[kind] for kind in graph.entity_types.tolist()],
-            "label": [labels.get(place, "") for place in range(graph.num_entities)],
-        },
-        schema={"name": pl.String, "type": pl.String, "label": pl.String},
-    )
+    done = export_vectors(load_model(model), out, format)
+    files = " and ".join(map(str, done.files))
+    typer.echo(f"Wrote {done.count:,} vectors of {done.width} numbers: {files}")

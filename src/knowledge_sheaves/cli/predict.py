@@ -30,7 +30,7 @@ def predict(
       sheaves predict model/ --relation causes --tail disease_or_syndrome --new
       sheaves predict model/ --head virus --tail disease_or_syndrome
     """
-    from knowledge_sheaves.evaluation.prediction import Predictor
+    from knowledge_sheaves.ranking import Predictor
 
     asked = {"head": head, "relation": relation, "tail": tail}
     predictor = Predictor(load_model(model))

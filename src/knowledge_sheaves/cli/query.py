@@ -17,16 +17,14 @@ from knowledge_sheaves.cli.output import AsJson, print_json, print_table, withou
 from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
 
 if TYPE_CHECKING:
-    from knowledge_sheaves.query.answers import Answers, Wanted
+    from knowledge_sheaves.query.answers import Answers
     from knowledge_sheaves.query.asking import Asker
     from knowledge_sheaves.query.budget import Budget
     from knowledge_sheaves.query.language.sparql import ParsedQuery
-    from knowledge_sheaves.query.pattern import Query
 
 EXPLAINED = 3
 """How many answers --explain draws: more would bury the table."""
 ALL = 1_000_000
-AT_ONCE = 256
 
 
 def query(
@@ -134,21 +132,19 @@ class Result:
         budget: Budget | None = None,
     ) -> Result:
         """Answer one query, and explain the first of its answers."""
+        from knowledge_sheaves.query.asking import count
+
         if asked.query is None:
             return cls(asker, asked, None)
-        wanted = _wanted(asker, asked, top, new, type)
+        wanted = asker.wanted(count(top, asked.limit), new=new, type=type)
         (answers,) = asker.solve([asked.query], wanted, explain=explained, budget=budget)
         return cls(asker, asked, answers)
 
     def to_json(self, explain: bool) -> dict[str, Any]:
         """The W3C's format, with the explanations behind it where they are wanted."""
-        from knowledge_sheaves.query.results import select_json
+        from knowledge_sheaves.query.jsonl import select_document
 
-        document = select_json(self.asked.variables, self.answers)
-        if explain and self.answers is not None:
-            reasons = self.answers.explanation or ()
-            document["explanations"] = [reason.to_dict() for reason in reasons]
-        return document
+        return select_document(self.asked, self.answers, explain)
 
     def show(self, explained: int = EXPLAINED) -> None:
         """Print a table, and below it the reasons for some answers."""
@@ -214,14 +210,6 @@ def _read(file: Path) -> str:
         raise InputError(f"{file} is not text in UTF-8.") from None
 
 
-def _wanted(
-    asker: Asker, asked: ParsedQuery, top: int | None, new: bool, type: str | None
-) -> Wanted:
-    from knowledge_sheaves.query.asking import count
-
-    return asker.wanted(count(top, asked.limit), new=new, type=type)
-
-
 # Many queries.
 
 
@@ -232,88 +220,17 @@ def _answer_many(
     from rich.console import Console
     from rich.progress import Progress
 
-    lines = list(_lines(file))
+    from knowledge_sheaves.query.jsonl import answer_questions, read_questions
+
+    questions = read_questions(file)
+    answered = answer_questions(asker, questions, top=top, new=new, type=type, explain=explain)
     failed = 0
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Answering", total=len(lines))
-        for start in range(0, len(lines), AT_ONCE):
-            some = lines[start : start + AT_ONCE]
-            for document in _documents(asker, some, top, new, type, explain):
-                failed += "error" in document
-                typer.echo(json.dumps(document, ensure_ascii=False))
-            progress.update(task, advance=len(some))
-    said = f"{len(lines):,} queries, {failed:,} of them not understood or not answered."
+        for document in progress.track(answered, len(questions), description="Answering"):
+            failed += "error" in document
+            typer.echo(json.dumps(document, ensure_ascii=False))
+    said = f"{len(questions):,} queries, {failed:,} of them not understood or not answered."
     typer.echo(said, err=True)
     if failed:
         raise typer.Exit(2)
-
-
-def _lines(file: Path) -> Iterator[tuple[object, str]]:
-    from knowledge_sheaves.errors import InputError
-
-    for number, line in enumerate(_read(file).splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict) or not isinstance(row.get("query"), str):
-            raise InputError(
-                f"{file}, line {number}: a line is a JSON object such as "
-                '{"id": 1, "query": "SELECT ..."}.'
-            )
-        yield row.get("id", number), row["query"]
-
-
-def _documents(
-    asker: Asker,
-    lines: list[tuple[object, str]],
-    top: int | None,
-    new: bool,
-    type: str | None,
-    explain: bool,
-) -> list[dict[str, Any]]:
-    """Answer some queries in their order, together where they can be."""
-    from knowledge_sheaves.errors import SheafError
-
-    found: list[dict[str, Any]] = [{}] * len(lines)
-    waiting: dict[Wanted, list[tuple[int, ParsedQuery]]] = {}
-    for place, (_, text) in enumerate(lines):
-        try:
-            asked = asker.read(text)
-            if asked.form == "ask":
-                found[place] = asker.decide(asked).to_dict()
-            elif asked.query is None:
-                found[place] = Result(asker, asked, None).to_json(explain)
-            else:
-                wanted = _wanted(asker, asked, top, new, type)
-                waiting.setdefault(wanted, []).append((place, asked))
-        except SheafError as error:
-            found[place] = {"error": str(error)}
-    for wanted, members in waiting.items():
-        queries = [asked.query for _, asked in members if asked.query]
-        solved = _solve(asker, queries, wanted, ALL * explain)
-        for (place, asked), answers in zip(members, solved, strict=True):
-            if isinstance(answers, str):
-                found[place] = {"error": answers}
-            else:
-                found[place] = Result(asker, asked, answers).to_json(explain)
-    return [{"id": name, **each} for (name, _), each in zip(lines, found, strict=True)]
-
-
-def _solve(
-    asker: Asker, queries: list[Query], wanted: Wanted, explained: int
-) -> list[Answers | str]:
-    """All at once; where one of them cannot be solved, each alone, with its error."""
-    from knowledge_sheaves.errors import SheafError
-
-    try:
-        return list(asker.solve(queries, wanted, explain=explained))
-    except SheafError as error:
-        if len(queries) == 1:
-            return [str(error)]
-        return [
-            answers for query in queries for answers in _solve(asker, [query], wanted, explained)
-        ]

@@ -29,7 +29,6 @@ from knowledge_sheaves.cli.settings import (
     Seed,
     Set,
     Threads,
-    make_settings,
 )
 
 if TYPE_CHECKING:
@@ -79,6 +78,7 @@ def train(
       sheaves train umls --model rotate --dim 32 --epochs 3 --set dropout=0.1 --out rotate/
     """
     from knowledge_sheaves.embedding.storage import check_target
+    from knowledge_sheaves.training.settings import make_settings
 
     options = {
         "model": model,

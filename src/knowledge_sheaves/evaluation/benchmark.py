@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -33,15 +32,16 @@ from knowledge_sheaves.evaluation.queries import (
     AnswerRanks,
     AnswerSet,
     one_of_each,
-    rank_among,
     ranked_and_filtered,
     take,
 )
 from knowledge_sheaves.graph.arrays import gather_slices
+from knowledge_sheaves.memory import peak_memory
 from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.ranking import rank_among
 
 FORMAT = 1
 
@@ -141,7 +141,7 @@ def benchmark(
         types=results,
         refused=refused,
         seconds=time.perf_counter() - started,
-        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_memory=peak_memory(),
     )
 
 
@@ -184,7 +184,8 @@ class _Run:
     def _rank(self, places: np.ndarray) -> np.ndarray:
         queries = [self.given.queries[place] for place in places.tolist()]
         energies, _ = scores(self.model, queries, self.options, chances=False)
-        return rank_among(energies, take(self.ranked, places), take(self.filtered, places))
+        sets = take(self.ranked, places), take(self.filtered, places)
+        return rank_among(energies, *sets).realistic
 
     def _answers_of(self, places: np.ndarray) -> np.ndarray:
         offsets = self.ranked.offsets

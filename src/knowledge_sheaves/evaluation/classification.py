@@ -18,14 +18,10 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.query_calibration import fact_temperature
-from knowledge_sheaves.evaluation.ranking import (
-    MEMORY_LIMIT,
-    FloatArray,
-    chunks,
-    known_facts,
-)
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
+from knowledge_sheaves.ranking import fact_temperature
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, FloatArray, chunks
+from knowledge_sheaves.ranking.triples import known_facts
 
 FEW = 20
 """A relation with fewer validation triples goes by the threshold of all."""

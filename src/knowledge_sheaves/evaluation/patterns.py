@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
+from knowledge_sheaves.ranking.ranker import FloatArray
 
 # The usual border between "one" and "many", on averages over training triples.
 MANY = 1.5

@@ -11,22 +11,16 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.graph import IntArray
-from knowledge_sheaves.graph.arrays import gather_slices, offsets_of
+from knowledge_sheaves.graph.arrays import offsets_of
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
+from knowledge_sheaves.ranking.ranker import FloatArray, Lists, rank_among
 
 AnswerSet: TypeAlias = Literal["hard", "easy", "hard-alone"]
 
-# Energies that are looked at together: some megabytes, so that a second look finds them cached.
-CACHED_SCORES = 2**21
-# Up to so many answers of a query are compared with its energies one by one; for more, sorting the
-# energies once is faster.
-FEW_ANSWERS = 16
 RESAMPLES = 1_000
 
 
@@ -67,16 +61,16 @@ def rank_answers(
     """Rank answers by energies (queries, entities), the lowest first; ties as the expected rank.
 
     ``hard``: hard answers, with all other easy and hard ones left out. ``easy`` and ``hard-alone``:
-    one set of answers as if there were no other. An energy that is not a number is as bad as
-    infinity.
+    one set of answers as if there were no other.
 
+    >>> import torch
     >>> easy = SymbolicAnswers(np.array([0]), np.array([0, 1]))
     >>> hard = SymbolicAnswers(np.array([1, 3]), np.array([0, 2]))
     >>> rank_answers(torch.tensor([[0.0, 1.0, 2.0, 2.0]]), easy, hard).ranks.tolist()
     [1.0, 1.5]
     """
     ranked, filtered = ranked_and_filtered(easy, hard, answers)
-    return AnswerRanks(rank_among(energies, ranked, filtered), ranked.offsets)
+    return AnswerRanks(rank_among(energies, ranked, filtered).realistic, ranked.offsets)
 
 
 def ranked_and_filtered(
@@ -112,76 +106,8 @@ def take(answers: SymbolicAnswers, queries: IntArray) -> SymbolicAnswers:
     >>> take(SymbolicAnswers(np.array([5, 6, 7]), np.array([0, 2, 3])), np.array([1])).ids.tolist()
     [7]
     """
-    starts, stops = answers.offsets[queries], answers.offsets[queries + 1]
-    return SymbolicAnswers(*gather_slices(answers.ids, starts, stops))
-
-
-def rank_among(energies: Tensor, ranked: SymbolicAnswers, filtered: SymbolicAnswers) -> FloatArray:
-    """The expected rank of each answer among the entities that are not filtered, and itself.
-
-    ``filtered`` holds all that is ranked, for no answer competes with itself.
-    """
-    ranks = np.empty(len(ranked.ids))
-    # Queries with equally many answers come together: what is padded stays small.
-    order = np.argsort(ranked.counts, kind="stable")
-    order = order[ranked.counts[order] > 0]
-    height = max(1, CACHED_SCORES // max(energies.shape[1], 1))
-    for start in range(0, len(order), height):
-        rows = order[start : start + height]
-        block = energies[torch.from_numpy(rows).to(energies.device)].cpu()
-        block.masked_fill_(block.isnan(), torch.inf)
-        asked = _padded(block, take(ranked, rows))
-        known = _padded(block, take(filtered, rows))
-        places, _ = gather_slices(
-            np.arange(len(ranks)), ranked.offsets[rows], ranked.offsets[rows + 1]
-        )
-        ranks[places] = _expected(block, asked, known)[asked.there].numpy()
-    return ranks
-
-
-@dataclass(frozen=True)
-class _Padded:
-    """The energies (queries, most answers) of ragged answers, and where there is one."""
-
-    values: Tensor
-    there: Tensor
-
-
-def _padded(energies: Tensor, answers: SymbolicAnswers) -> _Padded:
-    counts = torch.from_numpy(answers.counts)
-    there = torch.arange(int(counts.max())) < counts.unsqueeze(1)
-    ids = torch.zeros(there.shape, dtype=torch.long)
-    ids[there] = torch.from_numpy(answers.ids.astype(np.int64, copy=False))
-    values = energies.gather(1, ids).masked_fill_(~there, torch.inf)
-    return _Padded(values, there)
-
-
-def _expected(energies: Tensor, asked: _Padded, known: _Padded) -> Tensor:
-    """1, and one for each better competitor, and half of one for each that is as good."""
-    below, up_to = _counts(energies, asked.values)
-    known_below, known_up_to = _found(known.values.sort(1).values, asked.values)
-    # What pads the known answers is as bad as can be, and is none of them.
-    known_up_to = torch.minimum(known_up_to, known.there.sum(1, keepdim=True))
-    return 1 + ((below - known_below) + (up_to - known_up_to)).double() / 2
-
-
-def _counts(energies: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """How many energies of a row are below each value of that row, and how many not above it."""
-    if values.shape[1] > FEW_ANSWERS:
-        # NumPy sorts single rows an order of magnitude faster than torch.
-        return _found(torch.from_numpy(np.sort(energies.numpy(), axis=1)), values)
-    # Comparing into floats and adding those is several times as fast as with booleans.
-    out = torch.empty_like(energies)
-    exact = torch.float32 if energies.shape[1] <= 2**24 else torch.float64
-    below, up_to = (torch.empty(values.shape, dtype=torch.long) for _ in range(2))
-    for place, value in enumerate(values.split(1, 1)):
-        below[:, place] = torch.lt(energies, value, out=out).sum(1, dtype=exact)
-        up_to[:, place] = torch.le(energies, value, out=out).sum(1, dtype=exact)
-    return below, up_to
-
-
-def _found(ordered: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.searchsorted(ordered, values), torch.searchsorted(ordered, values, right=True)
+    taken = Lists.of(answers).take(queries)
+    return SymbolicAnswers(taken.ids, taken.offsets)
 
 
 def _union(first: SymbolicAnswers, second: SymbolicAnswers) -> SymbolicAnswers:

@@ -23,10 +23,7 @@ from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.evaluation.benchmark import Protocol
 from knowledge_sheaves.evaluation.betae import TYPES, BetaEFolder, Half, Translation, TypeQueries
-from knowledge_sheaves.evaluation.calibration import fit_temperature
-from knowledge_sheaves.evaluation.prediction import Predictor
 from knowledge_sheaves.evaluation.queries import rank_answers, take
-from knowledge_sheaves.evaluation.ranking import FloatArray
 from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.sampler import sample_queries
@@ -34,6 +31,8 @@ from knowledge_sheaves.query.language.betae import smaller_and_larger
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.solvers import SOLVERS, parameters
 from knowledge_sheaves.query.solvers.base import QUERY_TAU, TAU, Fit
+from knowledge_sheaves.ranking import fact_temperature
+from knowledge_sheaves.ranking.ranker import FloatArray
 
 
 def fitted_parameters() -> dict[str, tuple[str, Fit]]:
@@ -176,14 +175,6 @@ def calibrate(
 def _stored(name: str) -> str:
     """What a model calls a parameter: it has a temperature of facts as well."""
     return QUERY_TAU if name == TAU else name
-
-
-def fact_temperature(model: SheafEmbedding) -> float:
-    """The temperature fitted on facts; where none were held out, known ones must do."""
-    fitted = Predictor(model).tau
-    if fitted is not None:
-        return fitted
-    return fit_temperature(model, model.graph, model.graph.with_triples(model.graph.triples[:0]))
 
 
 class _Search:

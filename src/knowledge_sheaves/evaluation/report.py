@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,13 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from knowledge_sheaves.embedding import SheafConfig
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.metrics import RankMetrics
 from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
-from knowledge_sheaves.evaluation.ranking import (
-    MEMORY_LIMIT,
-    Ranks,
-    Scorer,
-    Side,
-    rank_triples,
-)
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.notebook import table as html_table
+from knowledge_sheaves.ranking import RankMetrics, Ranks, Scorer, Side, rank_triples, ranked_side
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT
 
 BySide = Mapping[Side, RankMetrics]
 SHOWN_RELATIONS = 10
@@ -52,7 +47,7 @@ class LinkPredictionReport:
         """Sum up ranks; ``filtered`` names the splits whose facts were left out.
 
         >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
-        >>> from knowledge_sheaves.evaluation import SideRanks
+        >>> from knowledge_sheaves.ranking import SideRanks
         >>> best = SideRanks(*np.ones((2, 2), int), candidates=np.array([3, 3]))
         >>> report = LinkPredictionReport.from_ranks(Ranks(graph.triples, tail=best), graph)
         >>> report.mrr, report.protocol
@@ -101,6 +96,19 @@ class LinkPredictionReport:
                 for name, sides in self.by_relation.items()
             },
         }
+
+    def _repr_html_(self) -> str:
+        total = list(self.overall)[-1]
+        groups = {
+            "Overall": {SIDES[side]: of for side, of in self.overall.items()},
+            "By pattern": {name: of[total] for name, of in self.by_pattern.items()},
+        }
+        note = f"{self.triples:,} triples, {self.entities:,} entities: {self.protocol}"
+        tables = [
+            html_table([{"": name, **of.to_dict()} for name, of in rows.items()], title)
+            for title, rows in groups.items()
+        ]
+        return f"{''.join(tables)}<p>{escape(note)}</p>"
 
     def table(self) -> Group:
         """Return tables for the terminal: overall, by pattern, and the largest relations."""
@@ -152,18 +160,6 @@ def evaluate(
         model, data.splits[split].triples, list(known.values()), side, memory_limit
     )
     return LinkPredictionReport.from_ranks(ranks, data.train, filtered=list(known))
-
-
-def ranked_side(model: Scorer) -> Side:
-    """The sides that a model is judged by.
-
-    A lifted model ranks heads through reciprocals; where it has none, because the data hold both
-    directions of every fact, tails are all there is to rank.
-    """
-    config = getattr(model, "config", None)
-    if not isinstance(config, SheafConfig) or config.reciprocal or config.energy.ranks_heads:
-        return "both"
-    return "tail"
 
 
 def _measure(ranks: Ranks) -> dict[Side, RankMetrics]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
 from knowledge_sheaves.graph.multigraph import Multigraph
 from knowledge_sheaves.graph.vocabulary import Vocabulary
+from knowledge_sheaves.notebook import table
 
 DEFAULT_TYPE = "entity"
 
@@ -276,6 +277,16 @@ functional=False, dim=None),)
         from knowledge_sheaves.graph.schema_file import save_schema
 
         save_schema(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        parts: dict[str, Sequence[EntityType | Relation]]
+        parts = {"types": self.types, "relations": self.relations}
+        # What is usual goes without saying.
+        rows = {
+            title: [{name: said or None for name, said in asdict(each).items()} for each in part]
+            for title, part in parts.items()
+        }
+        return "".join(table(part, title) for title, part in rows.items())
 
 
 def _refuse_split_relations(parts: Mapping[str, Sequence[tuple[str, str, int]]]) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.notebook import answers_html
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.pattern import Query
 
@@ -94,6 +95,10 @@ class Answers:
         import pandas as pd
 
         return pd.DataFrame(self._columns())
+
+    def _repr_html_(self) -> str:
+        note = " ".join([f"Solved by {self.solver}.", *self.notes])
+        return answers_html(self.query.targets, self, note, self.explanation)
 
     def _columns(self) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {"rank": list(range(1, len(self) + 1))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.explanation import SEEN, Explanation, Reason, Witness
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 KNOWN, PREDICTED, NEGATED, PAPER = "#1b7f5c", "#2f5fb3", "#b3362f", "#ffffff"
 FORMATS = (".svg", ".png", ".pdf")
+# A dollar sign in a name begins no formula.
+PLAIN: dict[str, Any] = {"ha": "center", "va": "center", "parse_math": False}
 CERTAIN = 0.999999
 CHARACTER, ROW, MARGIN = 0.088, 0.95, 0.6
 
@@ -274,7 +276,7 @@ def _layout(
 
 def _box(axes: Axes, label: str, x: float, y: float) -> Text:
     frame = {"boxstyle": "round,pad=0.4", "facecolor": PAPER, "edgecolor": "#444444"}
-    return axes.text(x, y, label, ha="center", va="center", fontsize=10, zorder=3, bbox=frame)
+    return axes.text(x, y, label, fontsize=10, zorder=3, bbox=frame, **PLAIN)
 
 
 def _bend(arrow: _Arrow, arrows: list[_Arrow]) -> float:
@@ -303,7 +305,7 @@ def _draw_arrow(axes: Axes, arrow: _Arrow, boxes: dict[str, Text], bend: float) 
         middle = _between(axes, start, end), (y0 + y1) / 2 + bend * (x1 - x0) / 2
     axes.annotate("", xy=ends[0], xytext=ends[1], arrowprops=style)
     frame = {"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85}
-    axes.text(*middle, arrow.label, ha="center", va="center", fontsize=8, color=colour, bbox=frame)
+    axes.text(*middle, arrow.label, fontsize=8, color=colour, bbox=frame, **PLAIN)
 
 
 def _between(axes: Axes, one: Text, other: Text) -> float:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 from knowledge_sheaves.embedding.probability import EPSILON
+from knowledge_sheaves.notebook import reasons_html
 from knowledge_sheaves.query.pattern import Edge, Variable
 
 SEEN = 5e-5
@@ -180,6 +182,12 @@ class Explanation:
             chance = each.part.branch_probability
             how = "" if chance is None else f", with probability {chance:.2f}"
             yield f"against it{how}: {best}"
+
+    def _repr_html_(self) -> str:
+        # Drawings know explanations; the import waits until here so that these need not know them.
+        from knowledge_sheaves.query.drawing import plot
+
+        return reasons_html(self, partial(plot, self))
 
     def to_dict(self) -> dict[str, object]:
         """Everything by name, for programs."""

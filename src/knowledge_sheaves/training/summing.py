@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, direct_sum
 from knowledge_sheaves.embedding.storage import dataset_of
-from knowledge_sheaves.evaluation import fit_temperature, ranked_side
+from knowledge_sheaves.ranking import fit_temperature, ranked_side
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.trainer import validation_metrics
 

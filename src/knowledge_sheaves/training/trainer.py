@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,9 +15,10 @@ import torch
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.storage import ModelInfo
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import RankMetrics, fit_temperature, rank_triples, ranked_side
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.memory import peak_memory
+from knowledge_sheaves.ranking import RankMetrics, fit_temperature, rank_triples, ranked_side
 from knowledge_sheaves.training.batches import Batches
 from knowledge_sheaves.training.checkpoint import (
     checkpoint_beside,
@@ -322,7 +322,7 @@ def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
         training=run.training.to_dict()
         | {"epochs_run": len(run.curve), "interrupted": run.interrupted},
         seconds=round(run.seconds, 1),
-        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_memory=peak_memory(),
         calibration=calibration,
         metrics={} if run.best_mrr is None else {"validation_mrr": run.best_mrr},
     )

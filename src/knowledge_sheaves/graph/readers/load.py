@@ -33,7 +33,7 @@ SPLITS = {
 SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def load(
+def read(
     source: str | Path,
     *,
     schema: Schema | str | Path | None = None,
@@ -61,7 +61,7 @@ def load(
     of `KnowledgeGraph.from_triples`. Triples of valid and test with names that train never shows
     are dropped and counted in the notes, as PyKEEN does; ``keep_unseen`` keeps them.
 
-    >>> load("nations")
+    >>> read("nations")
     Dataset('nations': 14 entities of 1 types, 55 relations, triples: 1592 train, 199 valid, \
 201 test)
     """

@@ -15,11 +15,12 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.calibration import fit_temperature
-from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, chunks
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.notebook import table
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
+from knowledge_sheaves.ranking.temperature import held_out_temperature
 
 End = Literal["head", "tail"]
 
@@ -44,6 +45,23 @@ class Prediction:
         return asdict(self)
 
 
+class Predictions(list[Prediction]):
+    """Predictions, the best first; in a notebook they are a table.
+
+    >>> Predictions([Prediction("Bob", None, "person", 0.5, 0.9, None)]).to_polars().columns
+    ['name', 'label', 'type', 'energy', 'probability', 'known']
+    """
+
+    def to_polars(self) -> Any:
+        """The predictions as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame([each.to_dict() for each in self])
+
+    def _repr_html_(self) -> str:
+        return table([each.to_dict() for each in self]) if self else "<p>No answers.</p>"
+
+
 class Predictor:
     """Asks a model for facts by name.
 
@@ -57,6 +75,11 @@ class Predictor:
     """
 
     def __init__(self, model: SheafEmbedding) -> None:
+        if not isinstance(model, SheafEmbedding):
+            raise InputError(
+                "A Predictor takes a SheafEmbedding; what `load` and `train` of knowledge_sheaves "
+                "return has a predict of its own."
+            )
         self.model = model
         self.graph = model.graph
 
@@ -68,12 +91,7 @@ class Predictor:
     @cached_property
     def tau(self) -> float | None:
         """The temperature saved with the model, else one fitted on its validation facts."""
-        if self.model.info and "tau" in self.model.info.calibration:
-            return self.model.info.calibration["tau"]
-        valid = self.facts.valid
-        if valid is None or not valid.num_triples:
-            return None
-        return fit_temperature(self.model, valid, self.graph)
+        return held_out_temperature(self.model)
 
     def predict(
         self,
@@ -83,17 +101,17 @@ class Predictor:
         *,
         top: int = 10,
         new: bool = False,
-    ) -> list[Prediction]:
+    ) -> Predictions:
         """Return the best answers for the one of the three that is not given, best first.
 
         With ``new`` known facts are left out.
         """
         if head is not None and relation is not None and tail is None:
-            return self._entities("tail", head, relation, top, new)
+            return Predictions(self._entities("tail", head, relation, top, new))
         if tail is not None and relation is not None and head is None:
-            return self._entities("head", tail, relation, top, new)
+            return Predictions(self._entities("head", tail, relation, top, new))
         if head is not None and tail is not None and relation is None:
-            return self._relations(head, tail, top, new)
+            return Predictions(self._relations(head, tail, top, new))
         raise InputError("Give two of head, relation and tail; the third is what is asked for.")
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ untyped versions of a data set compare; on a graph with one type this is the usu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
@@ -18,19 +18,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from knowledge_sheaves.embedding import SheafConfig
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import as_triples, check_ids, offsets_of
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, Lists, SideRanks, chunks, rank_among
 
 Side: TypeAlias = Literal["head", "tail", "both"]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-
-MEMORY_LIMIT = 256 * 2**20
-# A matrix product gains nothing from more rows than this at once.
-MOST_ROWS = 1024
-# Counting is bound by memory: rows are compared a few at a time, while they are in the cache. With
-# smaller blocks threads would wait for each other too often on a busy machine.
-CACHED_SCORES = 2**21
 
 
 class Scorer(Protocol):
@@ -38,7 +32,7 @@ class Scorer(Protocol):
 
     Relations are edges of the schema; where a relation is split over several type pairs, the
     energies cover all parts with its name. Entities that the schema rules out have the energy
-    +inf. The caller may write into the tensors that it gets.
+    +inf.
     """
 
     def score_tails(self, heads: Tensor, edges: Tensor) -> Tensor:
@@ -48,43 +42,6 @@ class Scorer(Protocol):
     def score_heads(self, edges: Tensor, tails: Tensor) -> Tensor:
         """Return the energies of all entities as heads, shape (queries, entities)."""
         ...
-
-
-@dataclass(frozen=True)
-class SideRanks:
-    """Where each true answer stands among ``candidates``, itself counted; the best rank is 1.
-
-    Answers of equal energy may come after it (``optimistic``) or before it (``pessimistic``).
-
-    >>> SideRanks(np.array([2]), np.array([5]), candidates=np.array([9])).realistic.tolist()
-    [3.5]
-    """
-
-    optimistic: IntArray
-    pessimistic: IntArray
-    candidates: IntArray
-
-    @property
-    def realistic(self) -> FloatArray:
-        """The expected rank when ties are broken at random."""
-        return (self.optimistic + self.pessimistic) / 2
-
-    def __getitem__(self, chosen: npt.NDArray[np.bool_] | IntArray) -> SideRanks:
-        """Return the ranks of some of the triples."""
-        parts = (self.optimistic[chosen], self.pessimistic[chosen], self.candidates[chosen])
-        return SideRanks(*parts)
-
-    def __len__(self) -> int:
-        return len(self.candidates)
-
-    @staticmethod
-    def concatenate(parts: Sequence[SideRanks]) -> SideRanks:
-        """Return the ranks of several sides as one."""
-        return SideRanks(
-            np.concatenate([part.optimistic for part in parts]),
-            np.concatenate([part.pessimistic for part in parts]),
-            np.concatenate([part.candidates for part in parts]),
-        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +84,7 @@ def rank_triples(
 
     Queries that share an entity and a relation share one row of energies; at most
     ``memory_limit`` bytes of energies are held at once. A relation is known by its name: known
-    answers of any of its parts are left out. An energy that is not a number counts as a tie.
+    answers of any of its parts are left out.
 
     >>> class Nearest:  # the energy of an entity is its id
     ...     def score_tails(self, heads, edges):
@@ -144,7 +101,6 @@ def rank_triples(
     rows = as_triples(triples)
     heads, edges, tails = (rows[:, place].astype(np.int64) for place in range(3))
     check_ids(edges, len(names), "Relations")
-    contained = facts.contains(np.stack((heads, names[edges], tails), axis=1))
 
     def known_tails(asked: IntArray, by: IntArray) -> tuple[IntArray, IntArray]:
         return facts.tails_many(asked, names[by])
@@ -161,13 +117,22 @@ def rank_triples(
             rows,
             head=None
             if side == "tail"
-            else rank(score_heads, known_heads, _Queries.group(tails, edges, heads), contained),
+            else rank(score_heads, known_heads, _Queries.group(tails, edges, heads)),
             tail=None
             if side == "head"
-            else rank(
-                model.score_tails, known_tails, _Queries.group(heads, edges, tails), contained
-            ),
+            else rank(model.score_tails, known_tails, _Queries.group(heads, edges, tails)),
         )
+
+
+def ranked_side(model: Scorer) -> Side:
+    """The sides that a model is judged by.
+
+    A lifted model ranks heads through reciprocals; where it has none, because the data hold both
+    directions of every fact, tails are all there is to rank.
+    """
+    config = getattr(model, "config", None)
+    tails = isinstance(config, SheafConfig) and not (config.reciprocal or config.energy.ranks_heads)
+    return "tail" if tails else "both"
 
 
 def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArray]:
@@ -209,10 +174,12 @@ class _Queries:
         rank[busiest] = np.arange(len(busiest))
         order = np.argsort(rank[places], kind="stable")
         keys = keys[busiest]
-        return cls(keys // width, keys % width, answers, order, offsets_of(counts[busiest]))
+        return cls(keys // width, keys % width, answers[order], order, offsets_of(counts[busiest]))
 
-    def __len__(self) -> int:
-        return len(self.asked)
+    def ranked(self, part: slice) -> Lists:
+        """The answers of some of the queries."""
+        offsets = self.offsets[part.start : part.stop + 1]
+        return Lists(self.answers[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
 def _rank_side(
@@ -221,70 +188,10 @@ def _rank_side(
     score: Callable[[Tensor, Tensor], Tensor],
     lookup: Callable[[IntArray, IntArray], tuple[IntArray, IntArray]],
     queries: _Queries,
-    contained: npt.NDArray[np.bool_],
 ) -> SideRanks:
-    below = np.empty(len(queries.order), np.int64)
-    above = np.empty_like(below)
-    candidates = np.empty_like(below)
-    for part in chunks(len(queries), num_entities, memory_limit):
+    found = []
+    for part in chunks(len(queries.asked), num_entities, memory_limit):
         asked, edges = queries.asked[part], queries.edges[part]
         scores = score(torch.from_numpy(asked), torch.from_numpy(edges))
-        starts = queries.offsets[part.start : part.stop + 1]
-        mine = queries.order[starts[0] : starts[-1]]
-        starts = starts - starts[0]
-        rows = _each(np.diff(starts))
-        true = scores[to_index(rows, scores), to_index(queries.answers[mine], scores)]
-        ids, offsets = lookup(asked, edges)
-        # Neither below nor above anything: a known answer drops out of every count.
-        scores[to_index(_each(np.diff(offsets)), scores), to_index(ids, scores)] = torch.nan
-        below[mine], above[mine] = _count(scores, true, starts)
-        candidates[mine] = num_entities - np.diff(offsets)[rows]
-    # What was left out as known answers included the true one itself, where it is known.
-    candidates += contained
-    return SideRanks(below + 1, candidates - above, candidates)
-
-
-def chunks(rows: int, num_entities: int, memory_limit: int) -> Iterator[slice]:
-    """Cut queries into slices whose energies, in single precision, fit into the memory limit.
-
-    >>> [part.stop for part in chunks(5, num_entities=100, memory_limit=800)]
-    [2, 4, 5]
-    """
-    size = max(1, min(MOST_ROWS, memory_limit // (4 * max(num_entities, 1))))
-    for start in range(0, rows, size):
-        yield slice(start, min(start + size, rows))
-
-
-def _each(counts: IntArray) -> IntArray:
-    return np.repeat(np.arange(len(counts)), counts)
-
-
-def to_index(ids: IntArray, like: Tensor) -> Tensor:
-    """Return ids as an index on the device of a tensor."""
-    return torch.from_numpy(ids.astype(np.int64, copy=False)).to(like.device)
-
-
-def _count(scores: Tensor, true: Tensor, starts: IntArray) -> tuple[IntArray, IntArray]:
-    """Count, for each true energy, the energies below and above it in its row.
-
-    Rows with the most answers come first, so the j-th answers of a few rows belong to a prefix of
-    them: a view, compared in one go.
-    """
-    counts = np.diff(starts)
-    height = max(1, CACHED_SCORES // max(scores.shape[1], 1))
-    # Comparing into floats and adding those is several times as fast as with booleans.
-    buffer = torch.empty(scores[:height].shape, device=true.device)
-    exact = torch.float32 if scores.shape[1] <= 2**24 else torch.float64
-    below = torch.empty(len(true), dtype=exact, device=true.device)
-    above = torch.empty_like(below)
-    for low in range(0, len(scores), height):
-        block = scores[low : low + height]
-        shared = counts[low : low + height]
-        for turn in range(int(shared[0])):
-            busy = int(np.count_nonzero(shared > turn))
-            places = to_index(starts[low : low + busy] + turn, true)
-            values = true[places].unsqueeze(1)
-            out = buffer[:busy]
-            below[places] = torch.lt(block[:busy], values, out=out).sum(1, dtype=exact)
-            above[places] = torch.gt(block[:busy], values, out=out).sum(1, dtype=exact)
-    return below.long().cpu().numpy(), above.long().cpu().numpy()
+        found.append(rank_among(scores, queries.ranked(part), Lists(*lookup(asked, edges))))
+    return SideRanks.concatenate(found)[np.argsort(queries.order)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.ranking import SideRanks
+from knowledge_sheaves.ranking.ranker import SideRanks
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from graph_cases import knowledge_graphs
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import Ranks, Side, rank_triples
-from knowledge_sheaves.evaluation.ranking import chunks
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.ranking import Ranks, Side, rank_triples
+from knowledge_sheaves.ranking.ranker import chunks
 from ranking_cases import TableScorer
 
 

@@ -14,8 +14,8 @@ from pykeen.training import SLCWATrainingLoop
 from pykeen.triples import CoreTriplesFactory
 from torch import Tensor
 
-from knowledge_sheaves.evaluation import RankMetrics, Ranks, rank_triples
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.ranking import RankMetrics, Ranks, rank_triples
 
 SPLITS = ("training", "validation", "testing")
 

@@ -8,8 +8,8 @@ import torch
 
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.evaluation import fit_temperature, probabilities
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.ranking import fit_temperature, probabilities
 from ranking_cases import TableScorer
 
 

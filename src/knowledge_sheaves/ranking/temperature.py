@@ -15,10 +15,13 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import probabilities
+from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.evaluation.ranking import MEMORY_LIMIT, Scorer, Side, known_facts, to_index
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, to_index
+from knowledge_sheaves.ranking.triples import Scorer, Side, known_facts
 
 # How far from the spread of the energies, as a factor, a temperature is looked for.
 WIDEST = 1e4
@@ -69,6 +72,30 @@ def fit_temperature(
     middle, reach = math.log(spread or 1.0), math.log(WIDEST)
     found = minimize_scalar(cost, bounds=(middle - reach, middle + reach), method="bounded")
     return math.exp(found.x)
+
+
+def held_out_temperature(model: SheafEmbedding) -> float | None:
+    """The temperature saved with a model, else one fitted on its validation facts, if it has any.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+    >>> held_out_temperature(SheafEmbedding(model_config("transe", dim=2), graph)) is None
+    True
+    """
+    if model.info and "tau" in model.info.calibration:
+        return model.info.calibration["tau"]
+    valid = dataset_of(model).valid
+    if valid is None or not valid.num_triples:
+        return None
+    return fit_temperature(model, valid, model.graph)
+
+
+def fact_temperature(model: SheafEmbedding) -> float:
+    """The temperature fitted on facts; where none were held out, known ones must do."""
+    fitted = held_out_temperature(model)
+    if fitted is not None:
+        return fitted
+    return fit_temperature(model, model.graph, model.graph.with_triples(model.graph.triples[:0]))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""What there is to say of a model: its choices, its data, its training, how good it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowledge_sheaves.embedding.model import SheafEmbedding
+
+
+def describe(model: SheafEmbedding) -> dict[str, dict[str, Any]]:
+    """Return what is known of a model, by topic and by name.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob")])
+    >>> describe(SheafEmbedding(model_config("transe", dim=4), graph))["data"]
+    {'entities': 2, 'train': 1}
+    """
+    known = model.info
+    choices = {"parameters": model.num_parameters, **model.config.to_dict()}
+    if known is None:
+        graph = model.graph
+        counts = {"entities": graph.num_entities, "train": graph.num_triples}
+        return {"model": choices, "data": counts, "training": {}, "quality": {}}
+    return {
+        "model": choices,
+        "data": {
+            "name": known.name,
+            "source": known.source,
+            **known.counts,
+            "hash": known.data_hash,
+            "notes": known.notes,
+        },
+        "training": {
+            "created": known.created,
+            "version": known.version,
+            "seconds": known.seconds,
+            "peak_memory": known.peak_memory,
+            **known.training,
+        },
+        "quality": {**known.metrics, **known.calibration},
+    }

@@ -1,0 +1,155 @@
+"""A search for good settings, judged by validation MRR; a study goes on where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knowledge_sheaves.embedding import SheafConfig
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.settings import as_settings
+from knowledge_sheaves.training.trainer import Progress, train
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
+
+DIMS = (64, 128, 256, 512)
+SETTINGS = "settings"
+
+
+@dataclass(frozen=True)
+class TriedSettings:
+    """One trial: what was drawn, and the validation MRR; None where it was stopped early."""
+
+    number: int
+    drawn: dict[str, Any]
+    mrr: float | None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best settings so far, as a settings file has them, and how many trials the study has."""
+
+    settings: dict[str, Any]
+    mrr: float
+    trials: int
+
+
+def tune(
+    dataset: Dataset,
+    model: SheafConfig,
+    training: TrainingConfig | None = None,
+    *,
+    fixed: Collection[str] = (),
+    study: Path | None = None,
+    trials: int = 20,
+    report: Callable[[TriedSettings], object] | None = None,
+) -> Tuned:
+    """Search for settings with the best validation MRR; those in ``fixed`` stay as they are.
+
+    ``study`` is a file that keeps the trials: a search with the same file goes on. Hopeless trials
+    stop early. Ctrl-C keeps what was found.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph.readers import load
+    >>> data, model = load("nations"), model_config("rotate", dim=8)
+    >>> found = tune(data, model, TrainingConfig(epochs=1), fixed=["dim"], trials=1)
+    >>> found.settings["model"], found.settings["dim"], found.trials
+    ('rotate', 8, 1)
+    """
+    import optuna
+
+    training = training or TrainingConfig()
+    if dataset.valid is None or not dataset.valid.num_triples:
+        raise InputError(f"{dataset.source}: tuning needs validation facts, and there are none.")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    search = Search(dataset, model, training, frozenset(fixed))
+    found = _open(study, f"{model.name} on {dataset.hash[:12]}", training.seed)
+
+    def tell(_: Study, trial: FrozenTrial) -> None:
+        if report is not None:
+            report(TriedSettings(trial.number + 1, dict(trial.params), trial.value))
+
+    found.optimize(search, n_trials=trials, callbacks=[tell])
+    if not found.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
+        raise SheafError("No trial came to its end, so there are no best settings yet; run more.")
+    best = found.best_trial.user_attrs[SETTINGS]
+    return Tuned(best, found.best_value, len(found.trials))
+
+
+@dataclass(frozen=True)
+class Search:
+    """Trains with the settings of a trial; what is ``fixed`` by the user is not searched."""
+
+    dataset: Dataset
+    model: SheafConfig
+    training: TrainingConfig
+    fixed: frozenset[str]
+
+    def __call__(self, trial: Trial) -> float:
+        """Train once and return the best validation MRR; stop early where it looks hopeless."""
+        import optuna
+
+        def watch(report: Progress) -> None:
+            if "mrr" in report.metrics:
+                trial.report(report.metrics["mrr"], report.epoch)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+
+        model, training = self.suggest(trial)
+        trial.set_user_attr(SETTINGS, as_settings(model, training))
+        try:
+            trained = train(self.dataset, model, training, on_progress=watch)
+        except SheafError as error:  # a learning rate may be too large: a fact about it, no failure
+            raise optuna.TrialPruned(str(error)) from None
+        assert trained.info is not None, "a trained model knows how it came about"
+        if trained.info.training.get("interrupted"):
+            trial.study.stop()
+            raise optuna.TrialPruned
+        return float(trained.info.metrics["validation_mrr"])
+
+    def suggest(self, trial: Trial) -> tuple[SheafConfig, TrainingConfig]:
+        """Draw what is not fixed, from ranges that suit the model."""
+        block = self.model.block or 1
+        dims = [d - d % block for d in DIMS] if self.model.block else [16, 32, 64]
+        drawn: dict[str, Any] = {}
+        ranges: dict[str, Any] = {
+            "dim": lambda name: trial.suggest_categorical(name, dims),
+            "learning_rate": lambda name: trial.suggest_float(name, 0.01, 0.5, log=True),
+            "batch_size": lambda name: trial.suggest_categorical(name, [256, 512, 1024, 2048]),
+            "dropout": lambda name: trial.suggest_float(name, 0.0, 0.5),
+        }
+        if not self.model.energy.bounded:
+            # Bilinear models overfit without a weight on their size; distances are bounded by 0.
+            ranges["n3"] = lambda name: trial.suggest_float(name, 1e-3, 0.3, log=True)
+            ranges["relation_weight"] = lambda name: trial.suggest_categorical(
+                name, [0.0, 0.1, 1.0]
+            )
+        for name, draw in ranges.items():
+            if name not in self.fixed:
+                drawn[name] = draw(name)
+        dim = drawn.pop("dim", self.model.dim)
+        return self.model.with_options(dim=dim), replace(self.training, **drawn)
+
+
+def _open(path: Path | None, name: str, seed: int) -> Study:
+    import optuna
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return optuna.create_study(
+            storage=None if path is None else f"sqlite:///{path}",
+            study_name=name,
+            load_if_exists=True,
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(seed=seed),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),
+        )
+    except (SQLAlchemyError, RuntimeError) as error:
+        reason = " ".join(str(getattr(error, "orig", error)).split())
+        raise InputError(f"{path} cannot be used as a study file ({reason}).") from None
