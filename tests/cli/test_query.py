@@ -101,11 +101,14 @@ def test_many_queries_one_line_each(sheaves: Sheaves, trained: Path, tmp_path: P
     assert found[4]["results"]["bindings"] == []
 
 
-def test_a_line_that_is_no_query_is_named(sheaves: Sheaves, trained: Path, tmp_path: Path) -> None:
+def test_a_line_that_is_no_query_is_named_and_does_not_end_the_run(
+    sheaves: Sheaves, trained: Path, tmp_path: Path
+) -> None:
     (tmp_path / "in.jsonl").write_text('{"id": 1, "query": "SELECT"}\n{"id": 2}\n')
-    code, out, err = sheaves("query", trained, "--jsonl", tmp_path / "in.jsonl")
-    assert (code, out) == (2, "")
-    assert "in.jsonl, line 2: a line is a JSON object such as" in err
+    code, out, _ = sheaves("query", trained, "--jsonl", tmp_path / "in.jsonl")
+    first, second = map(json.loads, out.splitlines())
+    assert (code, first["id"], second["id"]) == (2, 1, 2)
+    assert "in.jsonl, line 2: a line is a JSON object such as" in second["error"]
 
 
 def test_one_that_a_solver_cannot_take_leaves_the_others(

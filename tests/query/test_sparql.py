@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.query import Options, Wanted, answer
+from knowledge_sheaves.query import Asker, Options, Wanted, answer
 from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.language.names import NAMESPACE, sparql_name
 from knowledge_sheaves.query.language.sparql import ParsedQuery, parse_sparql
@@ -457,3 +457,48 @@ def test_keywords_in_names_strings_and_comments_are_no_keywords() -> None:
     text = '# OPTIONAL "\nSELECT ?count { :OPTIONAL :GROUP ?count VALUES ?count { "ORDER BY 5" } }'
     assert asked(text, graph) == {("ORDER BY 5",)}
     assert asked("SELECT $x { :a :bind $x } # GRAPH", graph) == {("b",)}
+
+
+ODD = {
+    "LIMIT 0": ("SELECT ?x { :a :r ?x } LIMIT 0", 0),
+    "LIMIT 0 of two": ("SELECT ?x ?y { ?y :r ?x } LIMIT 0", 0),
+    "a prefix declared twice": (
+        "PREFIX ex: <urn:other:> PREFIX ex: <urn:name:> SELECT ?x { ex:a :r ?x }",
+        3,
+    ),
+    "two prefixes of one namespace": (
+        "PREFIX ex: <urn:name:> PREFIX ey: <urn:name:> SELECT ?x { ey:a ex:r ?x }",
+        3,
+    ),
+    "a base": ("BASE <urn:name:> SELECT ?x { <a> <r> ?x }", 3),
+    "negation within negation": (
+        "SELECT ?x { :a :r ?x FILTER NOT EXISTS { ?x :s ?y FILTER NOT EXISTS { ?x :r ?z } } }",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("solver", ["chaining", "harmonic"])
+@pytest.mark.parametrize(("text", "count"), ODD.values(), ids=ODD)
+def test_odd_queries_are_answered(text: str, count: int, solver: str) -> None:
+    graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c"), ("c", "r", "a")])
+    model = SheafEmbedding(model_config("transe", dim=4), graph)
+    assert len(Asker(model, Options(solver)).answer(text, explain=True)) == count
+
+
+def test_types_that_clash_in_a_negation_deny_nothing() -> None:
+    graph = KnowledgeGraph.from_triples(
+        [("Julia", "friends", "Anja"), ("Anja", "likes", "Fargo")],
+        types={"Julia": "Person", "Anja": "Person", "Fargo": "Film"},
+    )
+    for part in ("FILTER NOT EXISTS { ?x :likes ?z }", "MINUS { ?x :likes ?z }"):
+        text = f"SELECT ?x {{ ?y :likes ?x {part} }}"
+        query = parse_sparql(text, graph).query
+        assert query is not None
+        assert query.patterns[0].without == ()
+    union = "SELECT ?x { { :Anja :likes ?x } UNION { :Fargo :likes ?x } }"
+    query = parse_sparql(union, graph).query
+    assert query is not None
+    assert len(query.patterns) == 1
+    with pytest.raises(TypeClash, match="'likes' goes from Person to Film"):
+        parse_sparql("SELECT ?x { { :Fargo :likes ?x } UNION { ?x :friends :Fargo } }", graph)

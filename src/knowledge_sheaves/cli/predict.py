@@ -30,7 +30,7 @@ def predict(
       sheaves predict model/ --relation causes --tail disease_or_syndrome --new
       sheaves predict model/ --head virus --tail disease_or_syndrome
     """
-    from knowledge_sheaves.ranking import Predictor
+    from knowledge_sheaves.ranking import Predictor, temperature
 
     asked = {"head": head, "relation": relation, "tail": tail}
     predictor = Predictor(load_model(model))
@@ -41,4 +41,5 @@ def predict(
     if len(predictor.graph.schema.types) == 1:
         answers = [answer | {"type": None} for answer in answers]
     title = "  ".join(word or "?" for word in asked.values())
-    print_table(title, without_empty(answers), "" if answers else "No answers.")
+    notes = temperature(predictor.model).notes if answers else ("No answers.",)
+    print_table(title, without_empty(answers), " ".join(notes))

@@ -30,9 +30,10 @@ from knowledge_sheaves.query.facts.sampler import sample_queries
 from knowledge_sheaves.query.language.betae import smaller_and_larger
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.solvers import SOLVERS, parameters
-from knowledge_sheaves.query.solvers.base import QUERY_TAU, TAU, Fit
+from knowledge_sheaves.query.solvers.base import QUERY_TAU, Fit
 from knowledge_sheaves.ranking import fact_temperature
 from knowledge_sheaves.ranking.ranker import FloatArray
+from knowledge_sheaves.ranking.temperature import TAU
 
 
 def fitted_parameters() -> dict[str, tuple[str, Fit]]:

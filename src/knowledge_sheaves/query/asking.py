@@ -71,6 +71,8 @@ def queries_at_once(model: SheafEmbedding, budget: Budget) -> int:
 
 def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[Answers]:
     solver.check(queries)
+    if not wanted.top:  # LIMIT 0
+        return [_no_answers(solver, query) for query in queries]
     known = solver.facts.answers(queries)
     if wanted.only_new and any(facts is None for facts in known):
         raise InputError(f"{UNTOLD[:-1]}: ask for all answers, or raise the memory limit.")
@@ -87,6 +89,11 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         found = Combinations(chosen.unsqueeze(1), values[row][finite], True, p)
         results.append(_answers(solver, query, found, known[row]))
     return results
+
+
+def _no_answers(solver: Solver, query: Query) -> Answers:
+    ids = torch.zeros(0, len(query.targets), dtype=torch.long)
+    return Answers(query, solver.model.graph, solver.name, ids, torch.zeros(0))
 
 
 def _answer_jointly(

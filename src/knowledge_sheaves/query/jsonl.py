@@ -25,10 +25,14 @@ AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Question:
-    """A line: the text of a query, and the id that its answer goes by."""
+    """A line: the text of a query, and the id that its answer goes by.
+
+    A line that is none has an ``error``: one bad line does not end a run.
+    """
 
     id: object
     text: str
+    error: str | None = None
 
 
 def read_questions(file: str | Path) -> list[Question]:
@@ -39,14 +43,13 @@ def read_questions(file: str | Path) -> list[Question]:
             continue
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict) or not isinstance(row.get("query"), str):
-            raise InputError(
-                f"{file}, line {number}: a line is a JSON object such as "
-                '{"id": 1, "query": "SELECT ..."}.'
-            )
-        found.append(Question(row.get("id", number), row["query"]))
+            said = f"{file}, line {number}: a line is a JSON object such as "
+            found.append(Question(number, "", said + '{"id": 1, "query": "SELECT ..."}.'))
+        else:
+            found.append(Question(row.get("id", number), row["query"]))
     return found
 
 
@@ -100,10 +103,14 @@ class _Batch:
         found: list[dict[str, Any]] = [{}] * len(questions)
         waiting: dict[Wanted, list[tuple[int, ParsedQuery, Query]]] = {}
         for place, question in enumerate(questions):
+            if question.error is not None:
+                found[place] = {"error": question.error}
+                continue
             try:
-                asked = self.asker.read(question.text)
+                budget = self.asker.options.budget()
+                asked = self.asker.read(question.text, budget)
                 if asked.form == "ask":
-                    found[place] = self.asker.decide(asked).to_dict()
+                    found[place] = self.asker.decide(asked, budget=budget).to_dict()
                 elif asked.query is None:
                     found[place] = select_document(asked, None)
                 else:

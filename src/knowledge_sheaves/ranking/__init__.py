@@ -6,10 +6,16 @@ from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.ranking.metrics import RankMetrics
 from knowledge_sheaves.ranking.prediction import Prediction, Predictions, Predictor
 from knowledge_sheaves.ranking.ranker import SideRanks, rank_among
-from knowledge_sheaves.ranking.temperature import fact_temperature, fit_temperature
+from knowledge_sheaves.ranking.temperature import (
+    UNTEMPERED,
+    fact_temperature,
+    fit_temperature,
+    temperature,
+)
 from knowledge_sheaves.ranking.triples import Ranks, Scorer, Side, rank_triples, ranked_side
 
 __all__ = [
+    "UNTEMPERED",
     "Prediction",
     "Predictions",
     "Predictor",
@@ -24,4 +30,5 @@ __all__ = [
     "rank_among",
     "rank_triples",
     "ranked_side",
+    "temperature",
 ]

@@ -20,7 +20,7 @@ from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.names import find_entity, find_relation
 from knowledge_sheaves.notebook import table
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
-from knowledge_sheaves.ranking.temperature import held_out_temperature
+from knowledge_sheaves.ranking.temperature import temperature
 
 End = Literal["head", "tail"]
 
@@ -30,14 +30,14 @@ class Prediction:
     """One answer; ``known`` is the split that holds it as a fact, None for what is new.
 
     ``energy`` is what the model ranks by (lower is better; entity biases included where the model
-    has them), ``probability`` its calibrated form, None where there is nothing to calibrate by.
+    has them), ``probability`` its calibrated form.
     """
 
     name: str
     label: str | None
     type: str | None
     energy: float
-    probability: float | None
+    probability: float
     known: str | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,10 +88,10 @@ class Predictor:
         """The facts that the model knows of."""
         return dataset_of(self.model)
 
-    @cached_property
-    def tau(self) -> float | None:
-        """The temperature saved with the model, else one fitted on its validation facts."""
-        return held_out_temperature(self.model)
+    @property
+    def tau(self) -> float:
+        """The temperature that makes energies probabilities: see `temperature`."""
+        return temperature(self.model).value
 
     def predict(
         self,
@@ -130,7 +130,7 @@ class Predictor:
         answers = best.indices[best.values < torch.inf].numpy()
         energies = self._energies(target, entity, name, answers)
         return [
-            self._answer(answer, energy, None if shares is None else float(shares[answer]), known)
+            self._answer(answer, energy, float(shares[answer]), known)
             for answer, energy in zip(answers.tolist(), energies.tolist(), strict=True)
         ]
 
@@ -158,8 +158,8 @@ class Predictor:
     def _in_degree(self, tails: Sequence[int], name: str) -> IntArray:
         return self.graph.in_degree(name, tails)
 
-    def _probabilities(self, scores: Tensor, count: int) -> Tensor | None:
-        return None if self.tau is None else probabilities(scores, count, self.tau)
+    def _probabilities(self, scores: Tensor, count: int) -> Tensor:
+        return probabilities(scores, count, self.tau)
 
     def _known(self, target: End, entity: int, name: str) -> dict[int, str]:
         return {
@@ -181,7 +181,7 @@ class Predictor:
         return self.model.scores(np.stack([heads, edges, tails], 1))
 
     def _answer(
-        self, entity: int, energy: float, probability: float | None, known: dict[int, str]
+        self, entity: int, energy: float, probability: float, known: dict[int, str]
     ) -> Prediction:
         kind = self.graph.schema.types[int(self.graph.entity_types[entity])].name
         label = (self.graph.labels or {}).get(entity)
@@ -217,14 +217,10 @@ class Predictor:
             for edge, energy, share in zip(edges.tolist(), energies, shares, strict=True)
             if not (new and edge in known)
         ]
-        return sorted(found, key=lambda p: (-(p.probability or 0), p.energy))[:top]
+        return sorted(found, key=lambda p: (-p.probability, p.energy))[:top]
 
-    def _relation_probabilities(
-        self, head: int, edges: IntArray, tail: int
-    ) -> Sequence[float | None]:
-        if self.tau is None:
-            return [None] * len(edges)
-        shares: list[float | None] = []
+    def _relation_probabilities(self, head: int, edges: IntArray, tail: int) -> list[float]:
+        shares: list[float] = []
         counts = torch.from_numpy(self.graph.out_degree(np.full(len(edges), head), edges))
         for part in chunks(len(edges), self.graph.num_entities, MEMORY_LIMIT):
             ids = torch.from_numpy(edges[part])

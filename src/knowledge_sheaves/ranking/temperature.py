@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +26,12 @@ from knowledge_sheaves.ranking.triples import Scorer, Side, known_facts
 
 # How far from the spread of the energies, as a factor, a temperature is looked for.
 WIDEST = 1e4
+TAU = "tau"
+"""What a model calls its temperature of facts."""
+UNTEMPERED = (
+    "No temperature was fitted for this model, so probabilities are those of temperature 1: "
+    "trust their order only."
+)
 
 
 def fit_temperature(
@@ -74,27 +81,48 @@ def fit_temperature(
     return math.exp(found.x)
 
 
-def held_out_temperature(model: SheafEmbedding) -> float | None:
-    """The temperature saved with a model, else one fitted on its validation facts, if it has any.
+class Temperature(NamedTuple):
+    """The temperature at which a model's energies are probabilities, and whether it was fitted."""
+
+    value: float
+    fitted: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the probabilities."""
+        return () if self.fitted else (UNTEMPERED,)
+
+
+def temperature(model: SheafEmbedding, *names: str) -> Temperature:
+    """The temperature that probabilities of a model go by, wherever they are shown.
+
+    That which the model keeps under the first of the ``names`` that it has ("tau", of facts, is
+    always one); else one fitted on its validation facts; and where it has none, 1.
 
     >>> from knowledge_sheaves.embedding import model_config
     >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
-    >>> held_out_temperature(SheafEmbedding(model_config("transe", dim=2), graph)) is None
-    True
+    >>> temperature(SheafEmbedding(model_config("transe", dim=2), graph))
+    Temperature(value=1.0, fitted=False)
     """
-    if model.info and "tau" in model.info.calibration:
-        return model.info.calibration["tau"]
+    kept = {} if model.info is None else model.info.calibration
+    for name in (*names, TAU):
+        if name in kept:
+            return Temperature(kept[name], True)
+    return model.keep("temperature", lambda: _held_out_temperature(model))
+
+
+def _held_out_temperature(model: SheafEmbedding) -> Temperature:
     valid = dataset_of(model).valid
     if valid is None or not valid.num_triples:
-        return None
-    return fit_temperature(model, valid, model.graph)
+        return Temperature(1.0, False)
+    return Temperature(fit_temperature(model, valid, model.graph), True)
 
 
 def fact_temperature(model: SheafEmbedding) -> float:
-    """The temperature fitted on facts; where none were held out, known ones must do."""
-    fitted = held_out_temperature(model)
-    if fitted is not None:
-        return fitted
+    """A temperature to begin a choice with: where no facts were held out, known ones must do."""
+    found = temperature(model)
+    if found.fitted:
+        return found.value
     return fit_temperature(model, model.graph, model.graph.with_triples(model.graph.triples[:0]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from knowledge_sheaves.query.language.names import NAMESPACE, hide, hide_escaped
 MOST_CHARACTERS = 100_000
 MOST_TOKENS = 2_000
 MOST_TRIPLES = 200
+MOST_DIGITS = 18
 
 SUPPORTED = (
     "supported are SELECT and ASK with triples, paths by / ^ |, UNION, FILTER NOT EXISTS, MINUS, "
@@ -87,8 +88,27 @@ def read(text: str, budget: Budget | None = None) -> ReadQuery:
     check_length(text)
     tokens = [token for token in _tokens(text) if token.kind != "comment"]
     _refuse_more("words and signs", len(tokens), MOST_TOKENS)
+    for token in tokens:
+        if token.kind == "number" and len(token.text) > MOST_DIGITS:
+            where = place(text, token.start)
+            raise InputError(f"The number at {where} has more than {MOST_DIGITS} digits.")
+    tree = _parse(text, tokens)
+    _check_supported(text, tokens)
+    _refuse_more("triples", _count_triples(tree), MOST_TRIPLES)
+    if budget is not None:
+        budget.check_time()
+    takes_all = tree[1].name == "SelectQuery" and not tree[1].projection
+    variables = dict.fromkeys(f"?{t.text[1:]}" for t in tokens if t.kind == "variable")
+    single = _single_prefixes(text, tokens)
+    if single != text:
+        tree = _parse(single, tokens)
+    algebra = translateQuery(tree, initNs={"": NAMESPACE}).algebra
+    return ReadQuery(algebra, takes_all, tuple(variables))
+
+
+def _parse(text: str, tokens: Sequence[Token]) -> Any:
     try:
-        tree = parseQuery(_readable(text))
+        return parseQuery(_readable(text))
     except ParseException as error:
         raise InputError(_syntax_error(text, tokens, error.loc)) from None
     except RecursionError:
@@ -99,14 +119,44 @@ def read(text: str, budget: Budget | None = None) -> ReadQuery:
         ) from None
     except ValueError as error:
         raise InputError(f"The query has an escape that is no character: {error}.") from None
-    _check_supported(text, tokens)
-    _refuse_more("triples", _count_triples(tree), MOST_TRIPLES)
-    if budget is not None:
-        budget.check_time()
-    takes_all = tree[1].name == "SelectQuery" and not tree[1].projection
-    variables = dict.fromkeys(f"?{t.text[1:]}" for t in tokens if t.kind == "variable")
-    algebra = translateQuery(tree, initNs={"": NAMESPACE}).algebra
-    return ReadQuery(algebra, takes_all, tuple(variables))
+
+
+def _single_prefixes(text: str, tokens: Sequence[Token]) -> str:
+    """The text with one prefix for each namespace: rdflib forgets the first of two.
+
+    >>> text = "PREFIX a: <urn:x:> PREFIX b: <urn:x:> ASK { a:c b:d ?e }"
+    >>> " ".join(_single_prefixes(text, list(_tokens(text))).split())
+    'PREFIX a: <urn:x:> ASK { a:c a:d ?e }'
+    """
+    declared = [
+        (tokens[place - 1].text, place)
+        for place in range(2, len(tokens))
+        if tokens[place - 2].word == "PREFIX"
+    ]
+    names = {"": f"<{NAMESPACE}>"} | {
+        name.partition(":")[0]: tokens[place].text for name, place in declared
+    }
+    first: dict[str, str] = {}
+    same = {prefix: first.setdefault(space, prefix) for prefix, space in names.items()}
+    pieces, end = [], 0
+    for number, token in enumerate(tokens):
+        prefix, colon, rest = token.text.partition(":")
+        piece = token.text
+        if token.kind == "name" and same.get(prefix, prefix) != prefix:
+            piece = "" if tokens[number - 1].word == "PREFIX" else f"{same[prefix]}{colon}{rest}"
+        elif _declares(tokens[number + 1 : number + 2], same) and token.word == "PREFIX":
+            piece = ""
+        elif number > 1 and tokens[number - 2].word == "PREFIX":
+            piece = "" if _declares(tokens[number - 1 : number], same) else piece
+        pieces += [text[end : token.start], piece]
+        end = token.start + len(token.text)
+    return "".join([*pieces, text[end:]])
+
+
+def _declares(tokens: Sequence[Token], same: Mapping[str, str]) -> bool:
+    """Whether a prefix is declared here that another one stands for too."""
+    prefixes = (token.text.partition(":")[0] for token in tokens if token.kind == "name")
+    return any(same.get(prefix, prefix) != prefix for prefix in prefixes)
 
 
 def check_length(text: str) -> None:

@@ -23,13 +23,11 @@ from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.explanation import Explanation, Reason
 from knowledge_sheaves.query.facts.certain import KnownFacts
 from knowledge_sheaves.query.pattern import Edge, Entity, Pattern, Query, Variable
+from knowledge_sheaves.ranking.temperature import TAU, UNTEMPERED
+from knowledge_sheaves.ranking.temperature import temperature as temperature_of
 
-TAU, QUERY_TAU = "tau", "query_tau"
+QUERY_TAU = "query_tau"
 """A model keeps a temperature that was fitted on facts, and one that was fitted on queries."""
-UNTEMPERED = (
-    "No temperature was fitted for this model, so probabilities are those of temperature 1: "
-    "trust their order only."
-)
 RUNNER_UPS = 3
 """How many candidates of an unknown are named beside the best."""
 
@@ -215,14 +213,15 @@ class Solver(ABC):
     @classmethod
     def of(cls: type[S], model: SheafEmbedding, budget: Budget | None = None, **given: Any) -> S:
         """The solver by what a model was calibrated to, but for what is given."""
-        found = cls.Settings.stored(model) | given
-        return cls(model, cls.Settings(**found), budget, tempered=TAU in found)
+        found, tempered = cls.Settings.stored(model) | given, True
+        if TAU in cls.Settings.parameters() and TAU not in found:
+            found[TAU], tempered = temperature_of(model)
+        return cls(model, cls.Settings(**found), budget, tempered)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of the probabilities: without a temperature they are those of 1."""
-        untempered = TAU in self.Settings.parameters() and not self.tempered
-        return (UNTEMPERED,) if untempered else ()
+        return () if self.tempered else (UNTEMPERED,)
 
     @property
     def choices(self) -> dict[str, Any]:
