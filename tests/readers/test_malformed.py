@@ -91,7 +91,7 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
         ("x.ttl", TURTLE.encode() + b":\xff :r :b .", {}, ["x.ttl, line 3", "0xff is not UTF-8"]),
         ("x.rdf", "<a>\n<b></a>", {}, ["x.rdf, line 2", "mismatched tag"]),
         ("x.jsonld", '{"a":\n1,}', {}, ["x.jsonld, line 2", "double quotes"]),
-        ("x.jsonld", '{"@context": "http://127.0.0.1:9/"}', {}, ["x.jsonld", "refused"]),
+        ("x.jsonld", '{"@context": "http://127.0.0.1:9/"}', {}, ["x.jsonld", "lies elsewhere"]),
         ("x.ttl.gz", packed(TURTLE)[:-9], {}, ["x.ttl.gz", "damaged"]),
     ],
 )

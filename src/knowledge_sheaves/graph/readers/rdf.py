@@ -20,6 +20,7 @@ from typing import Any
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.readers.jsonld import read_document
 from knowledge_sheaves.graph.readers.lines import DAMAGED, damaged, open_bytes, text_lines
 from knowledge_sheaves.graph.readers.ntriples import LABEL, Statements, read_lines
 from knowledge_sheaves.graph.readers.raw import ENDS, Raw, number_names
@@ -95,6 +96,7 @@ def _best_labels(labels: Iterable[tuple[str, str, str]]) -> dict[str, str]:
 def _parse(path: Path, form: str) -> Statements:
     # rdflib takes a third of a second to import, and only these forms need it.
     from rdflib import BNode, Graph, Literal
+    from rdflib.parser import PythonInputSource
     from rdflib.plugins.stores.memory import Memory
 
     rows: list[tuple[Any, Any, Any]] = []
@@ -107,7 +109,12 @@ def _parse(path: Path, form: str) -> Statements:
 
     try:
         with open_bytes(path) as file, _quiet("rdflib.term"):
-            Graph(store=Recorder()).parse(file, format=form, publicID=BASE)
+            source: Any = file
+            if form == "json-ld":
+                source = PythonInputSource(read_document(file, path))
+            Graph(store=Recorder()).parse(source, format=form, publicID=BASE)
+    except InputError:
+        raise
     except DAMAGED as error:
         raise damaged(path, error) from None
     except Exception as error:  # each parser of rdflib has errors of its own
