@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from knowledge_sheaves.plain import sentence
+
 
 class SheafError(Exception):
     """Something went wrong that the user can understand; the command line prints it and exits."""
 
     exit_code = 1
+
+    def __init__(self, text: str) -> None:
+        # Names of files and of things stand in it: they must not reach a terminal as they are.
+        super().__init__(sentence(text))
 
 
 class InputError(SheafError, ValueError):

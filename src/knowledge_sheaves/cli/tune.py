@@ -165,9 +165,9 @@ def _as_file(model: SheafConfig, training: TrainingConfig) -> dict[str, Any]:
 
 
 def _names_in(config: Path | None) -> set[str]:
-    import yaml
+    from knowledge_sheaves.graph.plain_data import read_plain_data
 
-    return set() if config is None else set(yaml.safe_load(config.read_text(encoding="utf-8")))
+    return set() if config is None else set(read_plain_data(config))
 
 
 def _open(path: Path, name: str, seed: int) -> Study:

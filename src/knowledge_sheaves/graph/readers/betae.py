@@ -113,7 +113,7 @@ def read_betae_queries(folder: str | Path, split: str) -> BetaEQueries:
     queries = _dict(path)
     known = set(STRUCTURES.values())
     for structure, asked in queries.items():
-        if structure not in known or not isinstance(asked, set | frozenset | list):
+        if structure not in known or not isinstance(asked, set | list):
             raise InputError(f"{path}: {structure!r} is not a structure of the benchmark.")
     easy, hard = (place / f"{split}-{kind}-answers.pkl" for kind in ("easy", "hard"))
     if split == "train":

@@ -58,7 +58,7 @@ NELL-betae, FB15k-237-betae, FB15k-betae.
     if name not in DATA_SETS:
         known = ", ".join(DATA_SETS)
         raise InputError(f"There is no {name!r} in the archive: choose one of {known}.")
-    folder, tell = Path(to).expanduser(), report or _silent
+    folder, tell = archive_file(to, url).parent, report or _silent
     if (folder / name).exists():
         return folder / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,8 +82,14 @@ def archive_file(to: str | Path = "data", url: str = URL) -> Path:
     >>> archive_file("data").as_posix()
     'data/KG_data.zip'
     """
-    name = PurePosixPath(urllib.parse.urlsplit(url).path).name
-    return Path(to).expanduser() / (name or "archive.zip")
+    try:
+        name = PurePosixPath(urllib.parse.urlsplit(url).path).name
+    except ValueError as error:
+        raise InputError(f"{url!r} is not the address of an archive: {error}.") from None
+    try:
+        return Path(to).expanduser() / (name or "archive.zip")
+    except RuntimeError:  # ~name, and there is nobody of that name
+        raise InputError(f"{to}: there is no such user, and no such folder.") from None
 
 
 def checksum_file(archive: Path) -> Path:

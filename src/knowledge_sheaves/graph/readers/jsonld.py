@@ -7,22 +7,21 @@ given, so that such a document is refused before rdflib sees it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.plain_data import parse_json
 
 CONTEXT, IMPORT = "@context", "@import"
 
 
-def read_document(file: BinaryIO, path: Path) -> object:
+def read_document(file: BinaryIO) -> object:
     """Return the data of a JSON-LD file; a context elsewhere is an error that names it."""
-    document = json.loads(file.read().decode("utf-8-sig"))
+    document = parse_json(file.read().decode("utf-8-sig"))
     if address := next(addresses(document), None):
         raise InputError(
-            f"{path}: the context {address!r} lies elsewhere, and nothing is opened but this "
+            f"the context {address!r} lies elsewhere, and nothing is opened but this "
             f'file: write what it holds under its own "{CONTEXT}" in place of the address.'
         )
     return document

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.files import for_polars
 from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.raw import ENDS
 
@@ -55,8 +56,10 @@ def read_lines(path: Path, form: str) -> Statements:
 def _lines(path: Path) -> pl.DataFrame:
     # No line of text holds the byte 0x01, so that each is one field.
     try:
+        if (source := for_polars(path)) is None:
+            raise OSError
         return pl.read_csv(
-            path, has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
+            source, has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
         ).drop_nulls()
     except (pl.exceptions.PolarsError, OSError):
         return pl.DataFrame({"line": [line.rstrip("\r\n") for line in text_lines(path)]})

@@ -20,8 +20,9 @@ from typing import Any
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.files import DAMAGED, damaged, located, open_bytes
 from knowledge_sheaves.graph.readers.jsonld import read_document
-from knowledge_sheaves.graph.readers.lines import DAMAGED, damaged, open_bytes, text_lines
+from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.ntriples import LABEL, Statements, read_lines
 from knowledge_sheaves.graph.readers.raw import ENDS, Raw, number_names
 
@@ -99,6 +100,8 @@ def _parse(path: Path, form: str) -> Statements:
     from rdflib.parser import PythonInputSource
     from rdflib.plugins.stores.memory import Memory
 
+    from knowledge_sheaves.graph.readers import rdfxml
+
     rows: list[tuple[Any, Any, Any]] = []
 
     class Recorder(Memory):
@@ -107,14 +110,24 @@ def _parse(path: Path, form: str) -> Statements:
         def add(self, triple: Any, context: Any, quoted: bool = False) -> None:
             rows.append(triple)
 
+    class Unbound(Graph):
+        """Keeps no prefixes: rdflib seeks a free one for each by going through all others."""
+
+        def bind(self, *arguments: Any, **options: Any) -> None:
+            """Do nothing."""
+
     try:
         with open_bytes(path) as file, _quiet("rdflib.term"):
-            source: Any = file
-            if form == "json-ld":
-                source = PythonInputSource(read_document(file, path))
-            Graph(store=Recorder()).parse(source, format=form, publicID=BASE)
-    except InputError:
-        raise
+            graph = Unbound(store=Recorder())
+            if form == "xml":
+                rdfxml.parse(file, graph, BASE)
+            elif form == "json-ld":
+                document = PythonInputSource(read_document(file))
+                graph.parse(document, format=form, publicID=BASE)
+            else:
+                graph.parse(file, format=form, publicID=BASE)
+    except InputError as error:
+        raise located(path, error) from None
     except DAMAGED as error:
         raise damaged(path, error) from None
     except Exception as error:  # each parser of rdflib has errors of its own

@@ -1,0 +1,46 @@
+"""Names as plain text: they come from other people's files, and must not act where they are shown.
+
+A terminal obeys escape sequences, a reader's eye obeys marks that turn the direction of text, and
+matplotlib takes what stands between dollar signs for mathematics.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 2000
+
+# Control characters, lone surrogates, separators of lines, and marks of direction.
+_ACTIVE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return the text with everything that a terminal would obey written out.
+
+    >>> print(printable("red \x1b[31m and two\nlines, but café stays"))
+    red \x1b[31m and two\nlines, but café stays
+    """
+    return _ACTIVE.sub(lambda found: repr(found[0])[1:-1], text) if _ACTIVE.search(text) else text
+
+
+def sentence(text: str) -> str:
+    """Return a text as one printable line, without the middle of one that goes on and on.
+
+    >>> len(sentence("a" * 5000))
+    1999
+    """
+    if len(text) > LONGEST:
+        half = LONGEST // 2 - 3
+        text = f"{text[:half]} ... {text[-half:]}"
+    return printable(text)
+
+
+def for_matplotlib(text: str) -> str:
+    r"""Return the text as matplotlib shows it letter by letter, never as mathematics.
+
+    >>> for_matplotlib(r"costs $\badmacro{$")
+    'costs \\$\\badmacro{\\$'
+    """
+    return printable(text).replace("$", r"\$")
