@@ -89,7 +89,11 @@ def parse_yaml(text: str) -> Any:
     knowledge_sheaves.errors.InputError: line 1: not valid YAML: this cannot be read as 'int'.
     """
     try:
-        return yaml.load(text, _Loader)
+        return _checked(yaml.load(text, _Loader))
+    except InputError:
+        raise
+    except (OverflowError, ValueError):  # from an escape in quotes, such as "\\UFFFFFFFF"
+        raise InputError("not valid YAML: an escape in it stands for no character.") from None
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         line = f"line {mark.line + 1}: " if mark else ""
@@ -105,11 +109,28 @@ def parse_json(text: str) -> Any:
     knowledge_sheaves.errors.InputError: line 1: not valid JSON: Expecting property name ...
     """
     try:
-        return json.loads(text, parse_int=_whole_number)
+        return _checked(json.loads(text, parse_int=_whole_number))
+    except InputError:
+        raise
     except json.JSONDecodeError as error:
         raise InputError(f"line {error.lineno}: not valid JSON: {error.msg}.") from None
     except RecursionError:
         raise InputError("not valid JSON: its lists and objects are nested too deep.") from None
+
+
+def _checked(data: Any) -> Any:
+    """Refuse halves of characters, which no file that is written later can hold."""
+    waiting = [data]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str) and not part.isascii() and re.search("[\ud800-\udfff]", part):
+            raise InputError(f"{part[:80]!r} holds half of a character; correct the escape.")
+        if isinstance(part, dict):
+            waiting.extend(part)
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple | set):
+            waiting.extend(part)
+    return data
 
 
 def _whole_number(digits: str) -> int:

@@ -9,6 +9,7 @@ SHA-256 is given by whoever knows it. Every member of it is checked as the path 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import shutil
@@ -18,12 +19,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeAlias
 
 from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.graph.files import FREE_BYTES, MOST_UNFOLDED
 
 URL = "https://snap.stanford.edu/betae/KG_data.zip"
 DATA_SETS = ("NELL-betae", "FB15k-237-betae", "FB15k-betae")
@@ -250,16 +251,28 @@ def _unpack(archive: Path, name: str, folder: Path, tell: Report) -> Path:
                 return new.rename(folder / name)
             finally:
                 shutil.rmtree(new.parent, ignore_errors=True)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InputError(
-            f"{archive} is not a whole ZIP archive ({error}): delete it and its .sha256, and "
-            "fetch it again."
-        ) from None
+    except SheafError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT):
+            raise  # nothing is wrong with the archive
+        raise _unreadable(archive, error) from None
+    except Exception as error:  # a damaged archive can fail in any way, an encrypted one in another
+        raise _unreadable(archive, error) from None
+
+
+def _unreadable(archive: Path, error: Exception) -> InputError:
+    encrypted = isinstance(error, RuntimeError) and "encrypted" in str(error)
+    reason = "it is encrypted" if encrypted else str(error) or type(error).__name__
+    return InputError(
+        f"{archive} is not a whole ZIP archive ({reason}): delete it and its .sha256, and fetch it "
+        "again."
+    )
 
 
 def _members(packed: zipfile.ZipFile, archive: Path, name: str) -> dict[str, zipfile.ZipInfo]:
     """The files of a data set by their paths in its folder, wherever that lies in the archive."""
-    files = [info for info in packed.infolist() if not info.is_dir()]
+    files = [info for info in packed.infolist() if not f"/{info.filename}".endswith("/")]
     for info in files:
         _refuse_outside(info, info.filename, archive)
     ends = (info.filename for info in files if f"/{info.filename}".endswith(f"/{name}/train.txt"))
@@ -293,6 +306,8 @@ def _write(
     packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], new: Path, tell: Report
 ) -> None:
     done, total = 0, sum(info.file_size for info in members.values())
+    if total > FREE_BYTES + MOST_UNFOLDED * sum(info.compress_size for info in members.values()):
+        raise zipfile.BadZipFile(f"it unfolds to more than {MOST_UNFOLDED} times its size")
     for path, info in members.items():
         target = new / path
         target.parent.mkdir(parents=True, exist_ok=True)

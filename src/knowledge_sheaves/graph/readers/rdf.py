@@ -10,6 +10,7 @@ Literals are skipped and counted. An entity is named by its IRI, or by the label
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 # Types such as owl:NamedIndividual, owl:Class and rdf:Property: they say what a thing is to RDF,
 # not what it is in the world.
 META_TYPES = r"^http://www\.w3\.org/(?:1999/02/22-rdf-syntax-ns|2000/01/rdf-schema|2002/07/owl)#"
+HALVES = re.compile("[\ud800-\udfff]")
 # Relative IRIs need a base; this one does not tell where the file happened to lie.
 BASE = "file:///"
 
@@ -140,18 +142,27 @@ def _parse(path: Path, form: str) -> Statements:
     def name(node: Any) -> str:
         if isinstance(node, BNode):
             return blank.setdefault(node, f"_:b{len(blank) + 1}")
-        return str(node)
+        return _whole(path, str(node))
 
     links, labels, literals = [], [], 0
     for head, relation, tail in rows:
         if not isinstance(tail, Literal):
-            links.append((name(head), str(relation), name(tail)))
+            links.append((name(head), _whole(path, str(relation)), name(tail)))
         elif str(relation) == LABEL:
-            labels.append((name(head), str(tail), tail.language or ""))
+            labels.append((name(head), _whole(path, str(tail)), tail.language or ""))
         else:
             literals += 1
     frame = pl.DataFrame(links, schema=dict.fromkeys(ENDS, pl.String), orient="row")
     return Statements(frame, labels, literals)
+
+
+def _whole(path: Path, text: str) -> str:
+    if not text.isascii() and HALVES.search(text):
+        raise InputError(
+            f"{path}: {text[:80]!r} holds half of a character, by an escape such as \\uD800; "
+            "correct it."
+        )
+    return text
 
 
 @contextmanager
