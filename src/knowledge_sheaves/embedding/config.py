@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
+from knowledge_sheaves.embedding.option_kinds import check_kinds, is_usual_number
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.plain_data import read_plain_data
 from knowledge_sheaves.graph.vocabulary import suggestion
@@ -53,12 +54,13 @@ class SheafConfig:
 
     def __post_init__(self) -> None:
         self._check_numbers()
+        check_kinds(self)
         for end, name in (("head", self.head), ("tail", self.tail)):
             if name not in CONSTRAINTS and (name != TIED or end == "head"):
                 known = sorted(CONSTRAINTS) + ([TIED] if end == "tail" else [])
                 raise InputError(
                     f"{end} must be one of {', '.join(known)}, not {name!r}"
-                    f"{suggestion(name, known)}"
+                    f"{suggestion(name, known) or '.'}"
                 )
         if self.lifted and (self.tail != "identity" or self.translation):
             raise InputError(
@@ -93,7 +95,7 @@ class SheafConfig:
             raise InputError(f"biases must be true, false or by-end, not {self.biases!r}.")
         for name in ("norm", "power") if self.clamp is None else ("norm", "power", "clamp"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+            if not is_usual_number(value) or value <= 0:
                 raise InputError(f"{name} must be a number above 0, not {value!r}.")
         if self.block is not None and self.dim % self.block:
             raise InputError(
@@ -168,7 +170,7 @@ def load_options(path: str | Path, build: Callable[[Any], Options]) -> Options:
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return is_usual_number(value) and isinstance(value, int) and value > 0
 
 
 def _row(
