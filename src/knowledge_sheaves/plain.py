@@ -6,6 +6,7 @@ matplotlib takes what stands between dollar signs for mathematics.
 
 from __future__ import annotations
 
+import json
 import re
 
 LONGEST = 2000
@@ -23,6 +24,29 @@ def printable(text: str) -> str:
     red \x1b[31m and two\nlines, but café stays
     """
     return _ACTIVE.sub(lambda found: repr(found[0])[1:-1], text) if _ACTIVE.search(text) else text
+
+
+def printable_lines(text: str) -> str:
+    r"""Return a text of several lines, each of them printable.
+
+    >>> printable_lines("one\ntwo\x07")
+    'one\ntwo\\x07'
+    """
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def json_text(document: object, indent: int | None = None) -> str:
+    r"""Return JSON in which no character acts on a terminal; it means the same to programs.
+
+    >>> json_text({"name": "caf\u00e9 \u202e"})
+    '{"name": "café \\u202e"}'
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=indent)
+    # Between the values there is nothing of the kind but ends of lines.
+    parts = (
+        _ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n")
+    )
+    return "\n".join(parts)
 
 
 def sentence(text: str) -> str:

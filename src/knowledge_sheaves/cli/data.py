@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from knowledge_sheaves.cli.output import say
+
 if TYPE_CHECKING:
     from knowledge_sheaves.graph.dataset import Dataset
 
@@ -80,7 +82,7 @@ class DataOptions:
             keep_unseen=self.keep_unseen,
         )
         for note in data.notes:
-            typer.echo(f"Note: {note}", err=True)
+            say(f"Note: {note}", err=True)
         return data
 
 

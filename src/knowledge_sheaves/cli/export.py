@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +60,7 @@ def export(
         flat = about.with_columns(pl.all().str.replace_all(r"[\t\r\n]+", " "))
         flat.write_csv(written[1], separator="\t", quote_style="never")
     size = f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers"
-    typer.echo(f"Wrote {size}: {' and '.join(map(str, written))}")
+    say(f"Wrote {size}: {' and '.join(map(str, written))}")
 
 
 def _about(model: SheafEmbedding) -> pl.DataFrame:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, print_json, print_table, without_empty
+from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say, without_empty
 from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
+from knowledge_sheaves.plain import json_text
 
 if TYPE_CHECKING:
     from knowledge_sheaves.query.answers import Answers, Wanted
@@ -101,7 +102,7 @@ def query(
     asked = asker.read(source, budget)
     if asked.form == "ask":
         verdict = asker.decide(asked, budget=budget)
-        print_json(verdict.to_dict()) if as_json else typer.echo(verdict)
+        print_json(verdict.to_dict()) if as_json else say(verdict)
         return
     drawn = EXPLAINED if explain else int(plot is not None)
     explained = ALL if explain and as_json else drawn
@@ -160,7 +161,7 @@ class Result:
             return
         print_table("", without_empty(list(self._rows(answers))), self._note(answers))
         for place, reason in enumerate((answers.explanation or ())[:explained]):
-            typer.echo(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
+            say(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
 
     def plot(self, path: Path) -> None:
         """Draw the reasons for the best answer."""
@@ -170,7 +171,7 @@ class Result:
             typer.echo("There is no answer to draw.", err=True)
             return
         plot(self.answers.explanation[0], path)
-        typer.echo(f"Wrote {path}", err=True)
+        say(f"Wrote {path}", err=True)
 
     def _rows(self, answers: Answers) -> Iterator[dict[str, Any]]:
         graph = self.asker.graph
@@ -241,7 +242,7 @@ def _answer_many(
             some = lines[start : start + AT_ONCE]
             for document in _documents(asker, some, top, new, type, explain):
                 failed += "error" in document
-                typer.echo(json.dumps(document, ensure_ascii=False))
+                typer.echo(json_text(document))
             progress.update(task, advance=len(some))
     said = f"{len(lines):,} queries, {failed:,} of them not understood or not answered."
     typer.echo(said, err=True)

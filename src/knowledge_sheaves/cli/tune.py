@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_sheaves.cli.data import Data, DataOptions, Labels, SchemaFile, Types
-from knowledge_sheaves.cli.output import AsJson, print_json, print_table
+from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say
 from knowledge_sheaves.cli.settings import (
     Config,
     Dim,
@@ -89,7 +89,7 @@ def tune(
         return
     print_table("Best settings", [{"setting": n, "value": str(v)} for n, v in best.items()])
     typer.echo(f"Validation MRR {found.best_value:.4f} in {len(found.trials)} trials.")
-    typer.echo(f"Train with them:  sheaves train {data} --config {out} --out model/")
+    say(f"Train with them:  sheaves train {data} --config {out} --out model/")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from knowledge_sheaves.evaluation.ranking import (
 )
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.plain import printable
 
 BySide = Mapping[Side, RankMetrics]
 SHOWN_RELATIONS = 10
@@ -179,7 +180,7 @@ def _protocol(side: Side, filtered: Sequence[str]) -> str:
 
 
 def _table(title: str, rows: Iterable[tuple[str, RankMetrics]]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(printable(title)), title_justify="left")
     table.add_column("")
     for name in ("ranks", "MRR", "Hits@1", "Hits@3", "Hits@10", "mean rank", "AMRI"):
         table.add_column(name, justify="right")
@@ -187,5 +188,7 @@ def _table(title: str, rows: Iterable[tuple[str, RankMetrics]]) -> Table:
         shares = (of.mrr, of.hits_at_1, of.hits_at_3, of.hits_at_10)
         cells = [f"{share:.3f}" for share in shares]
         # Names are the user's, not markup.
-        table.add_row(Text(name), f"{of.count:,}", *cells, f"{of.mean_rank:,.1f}", f"{of.amri:.3f}")
+        table.add_row(
+            Text(printable(name)), f"{of.count:,}", *cells, f"{of.mean_rank:,.1f}", f"{of.amri:.3f}"
+        )
     return table
