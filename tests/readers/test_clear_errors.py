@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from knowledge_sheaves.cli.data import DataOptions
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Schema
 from knowledge_sheaves.graph.readers import STRUCTURES, load, read_betae_queries
@@ -93,6 +94,22 @@ def test_json(tmp_path: Path, text: str, part: str) -> None:
     (tmp_path / "schema.json").write_text(text)
     with pytest.raises(InputError, match=part):
         Schema.load(tmp_path / "schema.json")
+
+
+@pytest.mark.parametrize("pattern", ["(", "(a{99999999999999})", "()()", "(" * 5000 + ")" * 5000])
+def test_regular_expressions(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "x.tsv").write_text("a\tr\tb\n")
+    with pytest.raises(InputError, match="regular expression"):
+        load(tmp_path / "x.tsv", types=f"regex:{pattern}")
+
+
+@pytest.mark.parametrize(
+    "columns", ["²,1,3", "9" * 5000 + ",1,2", "1,2", ",,", "-1,2,3", "1.5,2,3"]
+)
+def test_columns(tmp_path: Path, columns: str) -> None:
+    (tmp_path / "x.tsv").write_text("a\tr\tb\n")
+    with pytest.raises(InputError, match=r"column"):
+        DataOptions(columns=columns).load(str(tmp_path / "x.tsv"), 0)
 
 
 QUERIES: dict[Any, Any] = {STRUCTURES["1p"]: {(0, (0,))}}

@@ -87,4 +87,6 @@ class DataOptions:
 
 
 def _place(column: str) -> str | int:
-    return int(column) if column.strip().isdigit() else column.strip()
+    text = column.strip()
+    # A header may be all digits too, but none of a file's columns has so long a number.
+    return int(text) if text.isdecimal() and len(text) < 10 else text

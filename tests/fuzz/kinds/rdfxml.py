@@ -47,9 +47,10 @@ def link(random: Dice, depth: int) -> str:
 
 def attack(seed: int, folder: Path) -> Callable[[], object]:
     random = Dice(f"rdfxml {seed}")
-    names = "".join(f"<!ENTITY {name} {random.choice(ENTITIES)}>" for name in "efg")
-    start = f"<!DOCTYPE x [{names}]>" if random.random() < 0.5 else ""
-    coding = random.choice(("", "", "<?xml version='1.0' encoding='latin-1'?>", "<?xml?>"))
+    kinds = ENTITIES if random.random() < 0.3 else ENTITIES[:1]
+    names = "".join(f"<!ENTITY {name} {random.choice(kinds)}>" for name in "efg")
+    start = f"<!DOCTYPE x [{names}]>" if random.random() < 0.8 else ""
+    coding = random.choice((*[""] * 9, "<?xml version='1.0' encoding='latin-1'?>", "<?xml?>"))
     body = "".join(node(random, 0) for _ in range(random.choice((0, 1, 3, 10))))
     text = f"{coding}{start}<rdf:RDF {HEAD}>{body}</rdf:RDF>"
     content = sometimes_spoiled(text.encode("utf-8", "surrogatepass"), random, TOKENS)

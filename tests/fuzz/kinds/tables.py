@@ -12,7 +12,7 @@ HEADERS = (["head", "relation", "tail"], ["subject", "predicate", "object", "sin
 
 
 def table(random: Dice, width: int, header: list[str]) -> tuple[bytes, str]:
-    delimiter = random.choice("\t\t\t,,; |")
+    delimiter = random.choice("\t\t\t\t,,; |")
     quote = delimiter != "\t" or random.random() < 0.1
     end = random.choice(("\n", "\n", "\r\n", "\r"))
 
@@ -20,9 +20,9 @@ def table(random: Dice, width: int, header: list[str]) -> tuple[bytes, str]:
         text = word(random)
         return '"' + text.replace('"', '""') + '"' if quote and random.random() < 0.3 else text
 
-    rows = [header] if header and random.random() < 0.5 else []
+    rows = [header] if header and (len(header) > 3 or random.random() < 0.5) else []
     rows += [
-        [field() for _ in range(width if random.random() < 0.97 else random.randrange(6))]
+        [field() for _ in range(width if random.random() < 0.995 else random.randrange(6))]
         for _ in range(random.choice((0, 1, 2, 5, 20, 60)))
     ]
     text = end.join(delimiter.join(row) for row in rows) + random.choice(("", end, end * 3))
@@ -43,15 +43,15 @@ def attack(seed: int, folder: Path) -> Callable[[], object]:
         (folder / "types.tsv").write_bytes(table(random, 2, ["entity", "type"])[0])
     if random.random() < 0.3:
         (folder / "labels.csv").write_bytes(table(random, 2, ["entity", "label"])[0])
-    options = TextFormat(
-        delimiter=delimiter if random.random() < 0.3 else None,
-        header=random.choice((None, None, True, False)),
-        columns=random.choice(
-            (None, None, None, (3, 2, 1), ("head", "relation", "tail"), (9, 1, 2))
-        ),
-        quoted=random.choice((None, None, True, False)),
-        comment=random.choice((None, None, "#", "%")),
-    )
+    options = TextFormat(delimiter=delimiter if random.random() < 0.5 else None)
+    if random.random() < 0.3:
+        options = TextFormat(
+            delimiter=random.choice((None, delimiter, "x")),
+            header=random.choice((None, True, False)),
+            columns=random.choice((None, (3, 2, 1), ("head", "relation", "tail"), (9, 1, 2))),
+            quoted=random.choice((None, True, False)),
+            comment=random.choice((None, "#", "%")),
+        )
     types = random.choice((None, None, "none", "regex:(.)", f"regex:{random.choice(WORDS)[:9]}(a)"))
     if not str(types).isprintable():
         types = None

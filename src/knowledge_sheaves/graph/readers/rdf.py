@@ -177,12 +177,18 @@ def _quiet(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
+# How rdflib's reader of RDF/XML starts its own sentences: the file, the line, the column.
+_BEFORE = re.compile(r"None:(\d+):\d+: ")
+
+
 def _where(error: Exception) -> str:
     """Return the line, which each parser keeps in its own way."""
     if hasattr(error, "getLineNumber"):
         return f", line {error.getLineNumber()}"
     if hasattr(error, "lineno") and isinstance(error.lineno, int):
         return f", line {error.lineno}"
+    if found := _BEFORE.match(str(error)):
+        return f", line {found[1]}"
     lines = getattr(error, "lines", None)
     return f", line {lines + 1}" if isinstance(lines, int) else ""
 
@@ -193,4 +199,4 @@ def _why(error: Exception) -> str:
             return reason
     if hasattr(error, "getMessage"):
         return str(error.getMessage())
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return " ".join(_BEFORE.sub("", str(error)).split())[:200] or type(error).__name__
