@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +24,10 @@ from typing import Self
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds by the clock after which a child is taken to hang, on a machine with other work too."""
+BUSY = 10.0
+"""Seconds of processor time after which it is taken to hang at once."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Arena:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
+        self._imported: set[str] = set()
         self._child: subprocess.Popen[bytes] | None = None
         self._place = tempfile.TemporaryDirectory(prefix="arena-")
         self._errors = Path(self._place.name) / "errors"
@@ -81,13 +85,13 @@ class Arena:
     def run(self, function: str, argument: object) -> Outcome:
         """Call ``module:name`` in the child, and what it returns."""
         child = self._ready()
-        assert child.stdin is not None
-        child.stdin.write(json.dumps([function, argument]).encode() + b"\n")
-        child.stdin.flush()
-        answer = self._answer(PATIENCE)
+        if (module := function.partition(":")[0]) not in self._imported:
+            self._imported.add(module)  # no input pays for imports
+            self._ask(["import", module], busy=PATIENCE)
+        answer = self._ask([function, argument])
         if answer is None:
             self._end()
-            return Outcome("hung", f"no answer within {PATIENCE:.0f} s", PATIENCE)
+            return Outcome("hung", f"no answer within {BUSY:.0f} s of processor time", BUSY)
         if not answer:
             code = child.wait()
             self._end()
@@ -95,6 +99,19 @@ class Arena:
             said = self._errors.read_text(errors="replace")[-2000:]
             return Outcome("died", f"{how}\n{said}")
         return Outcome(**json.loads(answer))
+
+    def _ask(self, question: list[object], busy: float | None = None) -> bytes | None:
+        """Return the child's answer, nothing where it has ended, None where it hangs."""
+        child = self._ready()
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(json.dumps(question).encode() + b"\n")
+        child.stdin.flush()
+        before, deadline = _processor_time(child.pid), time.monotonic() + PATIENCE
+        while not select.select([child.stdout], [], [], 1.0)[0]:
+            if _processor_time(child.pid) - before > (busy or BUSY) or time.monotonic() > deadline:
+                return None
+        return child.stdout.readline()
 
     def _ready(self) -> subprocess.Popen[bytes]:
         if self._child is None:
@@ -106,22 +123,27 @@ class Arena:
                     stderr=errors,
                     env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{HERE.parent}"},
                 )
-            if not self._answer(PATIENCE * 4):  # the first word: everything is imported
+            self._imported = set()
+            assert self._child.stdout is not None
+            if not self._child.stdout.readline():  # the first word: everything is imported
                 raise RuntimeError(f"No child: {self._errors.read_text(errors='replace')}")
         return self._child
 
     def _told(self) -> str:
         return json.dumps(asdict(self.limits))
 
-    def _answer(self, patience: float) -> bytes | None:
-        """Return the child's next line, nothing where it has ended, None where it is silent."""
-        assert self._child is not None
-        assert self._child.stdout is not None
-        ready, _, _ = select.select([self._child.stdout], [], [], patience)
-        return self._child.stdout.readline() if ready else None
-
     def _end(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.kill()
             child.communicate()
+
+
+def _processor_time(process: int) -> float:
+    """Return the seconds of processor time that a process has used, as Linux tells it."""
+    try:
+        said = Path(f"/proc/{process}/stat").read_text()
+    except OSError:  # it has ended
+        return 0.0
+    user, system = said.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -66,6 +66,10 @@ def main() -> None:
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         name, argument = json.loads(line)
+        if name == "import":
+            importlib.import_module(argument)
+            print("imported", file=answers, flush=True)
+            continue
         module, _, function = name.partition(":")
         call = getattr(importlib.import_module(module), function)
         outcome = _run(call, argument, place / "case", limits, watch)

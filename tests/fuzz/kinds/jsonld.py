@@ -45,8 +45,13 @@ def node(random: Dice, depth: int = 0) -> object:
         key = random.choice(
             (*("r", "s", "http://x/q", "http://x/p") * 4, word(random), *KEYWORDS[:9])
         )
-        several = [node(random, depth + 1) for _ in range(random.randrange(3))]
-        found[key] = random.choice((f"http://x/{word(random)}", node(random, depth + 1), several))
+        how = random.randrange(3)
+        if how == 0:
+            found[key] = f"http://x/{word(random)}"
+        elif how == 1:
+            found[key] = node(random, depth + 1)
+        else:
+            found[key] = [node(random, depth + 1) for _ in range(random.randrange(3))]
     if random.random() < 0.1:
         found["@context"] = context(random)
     return found
