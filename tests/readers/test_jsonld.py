@@ -103,6 +103,15 @@ def test_no_other_file_is_read(tmp_path: Path, place: str) -> None:
         refuse(tmp_path, PLACES[place](address))
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_an_empty_address_hides_no_other(tmp_path: Path, place: str) -> None:
+    secret = tmp_path / "secret.jsonld"
+    secret.write_text(json.dumps(CONTEXT))
+    refuse(tmp_path, PLACES[place](""))  # to rdflib it is the folder of the file
+    for pair in (["", str(secret)], [str(secret), ""]):
+        refuse(tmp_path, [PLACES[place](address) for address in pair])
+
+
 def test_a_context_that_stands_in_the_file_is_read(tmp_path: Path) -> None:
     scoped = {"@vocab": "http://y.org/", "@base": "http://z.org/"}
     document = {

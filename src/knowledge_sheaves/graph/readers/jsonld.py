@@ -19,7 +19,7 @@ CONTEXT, IMPORT = "@context", "@import"
 def read_document(file: BinaryIO) -> object:
     """Return the data of a JSON-LD file; a context elsewhere is an error that names it."""
     document = parse_json(file.read().decode("utf-8-sig"))
-    if address := next(addresses(document), None):
+    if (address := next(addresses(document), None)) is not None:
         raise InputError(
             f"the context {address!r} lies elsewhere, and nothing is opened but this "
             f'file: write what it holds under its own "{CONTEXT}" in place of the address.'
