@@ -12,10 +12,12 @@ import polars as pl
 import pytest
 
 from knowledge_sheaves.cli.data import DataOptions
+from knowledge_sheaves.embedding import SheafConfig
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Schema
 from knowledge_sheaves.graph.readers import STRUCTURES, load, read_betae_queries
 from knowledge_sheaves.graph.readers.download import archive_file, download
+from knowledge_sheaves.training import TrainingConfig
 
 NODE = "<http://x/a>"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
@@ -110,6 +112,16 @@ def test_columns(tmp_path: Path, columns: str) -> None:
     (tmp_path / "x.tsv").write_text("a\tr\tb\n")
     with pytest.raises(InputError, match=r"column"):
         DataOptions(columns=columns).load(str(tmp_path / "x.tsv"), 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["1: 2", "null: 2", "true: 2", "1.5: 2", "[1]: 2", "? {a: 1}\n: 2"]
+)
+def test_options_without_a_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    for read in (SheafConfig.load, TrainingConfig.load, Schema.load):
+        with pytest.raises(InputError, match=r"x\.yaml"):
+            read(tmp_path / "x.yaml")
 
 
 QUERIES: dict[Any, Any] = {STRUCTURES["1p"]: {(0, (0,))}}

@@ -19,4 +19,5 @@ def arena() -> Iterator[Arena]:
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_is_refused(arena: Arena, bomb: str) -> None:
     outcome = arena.run("fuzz.bombs:attack", bomb)
+    print(f"{bomb}: {outcome.seconds:.2f} s, {outcome.megabytes:.0f} MB")
     assert outcome.how == "refused", str(outcome)

@@ -149,7 +149,7 @@ class SheafConfig:
         """A model from plain data; ``model: NAME`` starts from an entry of the catalogue."""
         if not isinstance(data, Mapping):
             raise InputError("A model's configuration must be a list of options (name: value).")
-        options = dict(data)
+        options = {str(name): value for name, value in data.items()}  # YAML has keys of any kind
         base = model_config(str(options.pop("model"))) if "model" in options else cls()
         return base.with_options(**options)
 
