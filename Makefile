@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test fuzz lint bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,12 @@ test: lint ## Check style, types and imports, then run every test and doctest
 		echo "$$room/ is covered to $$percent %"; \
 		test "$$percent" -ge 95 || { echo "at least 95 % of $$room/ must be covered"; exit 1; }; \
 	done
+
+# So many hostile inputs of each kind, from this seed on.
+N ?= 10000
+SEED ?= 0
+fuzz: .venv/installed ## Try hostile inputs on every reader: make fuzz N=10000 SEED=0
+	@FUZZ=$(N) FUZZ_SEED=$(SEED) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rP tests/fuzz
 
 lint: .venv/installed ## Check style, types and the direction of imports
 	@echo "== Checking the style (ruff), the types (mypy) and the imports (import-linter)"

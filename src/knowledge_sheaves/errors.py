@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from knowledge_sheaves.plain import sentence
+
 
 class SheafError(Exception):
     """Something went wrong that the user can understand; the command line prints it and exits.
@@ -15,6 +17,10 @@ class SheafError(Exception):
     """
 
     exit_code = 1
+
+    def __init__(self, text: str) -> None:
+        # Names of files and of things stand in it: they must not reach a terminal as they are.
+        super().__init__(sentence(text))
 
 
 class InputError(SheafError, ValueError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -93,18 +93,20 @@ def test_a_wrong_option_is_bad_input() -> None:
 
 
 def test_ctrl_c_exits_with_130_and_no_traceback(tmp_path: Path) -> None:
-    pipe = tmp_path / "schema.yaml"
-    os.mkfifo(pipe)
-    command = subprocess.Popen(
-        [*SHEAVES, "schema", pipe],
-        stderr=subprocess.PIPE,
-        text=True,
-        # Where the tests run in the background, the shell has told its children to ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    writer = open_once_read(pipe, command)
-    message = interrupted(command)
-    os.close(writer)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/KG_data.zip"
+        command = subprocess.Popen(
+            [*SHEAVES, "download", "NELL-betae", "--to", tmp_path, "--url", url],
+            stderr=subprocess.PIPE,
+            text=True,
+            # Where the tests run in the background, the shell has told its children to ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            env={**os.environ, "no_proxy": "127.0.0.1"},
+        )
+        connection, _ = silent.accept()  # now the command waits for our words
+        with connection:
+            message = interrupted(command)
     assert command.returncode == 130
     assert "Traceback" not in message
 
@@ -118,18 +120,6 @@ def interrupted(command: subprocess.Popen[str]) -> str:
         except subprocess.TimeoutExpired:
             continue
     pytest.fail("the command does not end")
-
-
-def open_once_read(pipe: Path, reader: subprocess.Popen[str]) -> int:
-    """Open the pipe for writing as soon as the command reads it; it then waits for our words."""
-    while reader.poll() is None:
-        try:
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            time.sleep(0.01)
-    pytest.fail("the command ended before it read the file")
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

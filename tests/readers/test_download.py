@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.graph.readers.download import archive_file, checksum_file, download
+from knowledge_sheaves.graph.readers.download import URL, archive_file, checksum_file, download
 
 TRAIN = b"0\t0\t1\n" * 20_000
 FILES = {
@@ -40,6 +40,7 @@ class Server(ThreadingHTTPServer):
         self.content, self.version, self.ranges = content, '"1"', True
         self.breaks: list[int] = []
         self.sent: list[int] = []
+        self.elsewhere = ""
 
     @property
     def url(self) -> str:
@@ -51,6 +52,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server, first = self.server, 0
+        if server.elsewhere:
+            self.send_response(302)
+            self.send_header("Location", server.elsewhere)
+            self.end_headers()
+            return
         asked = self.headers.get("Range")
         same = self.headers.get("If-Range", server.version) == server.version
         if asked and same and server.ranges:
@@ -176,6 +182,19 @@ def test_an_archive_that_leads_outside_is_not_unpacked(tmp_path: Path, name: str
     assert not (inside / "NELL-betae").exists()
 
 
+@pytest.mark.parametrize("rest", ["/{}/evil", "C:\\evil", "C:evil", "\\evil"])
+def test_what_is_left_of_a_path_stays_inside_too(tmp_path: Path, rest: str) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    name = "KG/NELL-betae/" + rest.format(outside)
+    by_hand(inside, packed({"KG/NELL-betae/train.txt": TRAIN, name: b"evil"}))
+    with pytest.raises(InputError, match="leads out of its folder"):
+        download("NELL-betae", inside)
+    assert not list(tmp_path.rglob("*evil*"))
+    assert not (inside / "NELL-betae").exists()
+
+
 def test_an_archive_with_a_link_is_not_unpacked(tmp_path: Path) -> None:
     memory = io.BytesIO(packed(FILES))
     link = zipfile.ZipInfo("NELL-betae/link")
@@ -207,6 +226,8 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes, sentence: str) 
     ("url", "error", "sentence"),
     [
         ("nowhere", InputError, "is not the address of an archive"),
+        ("file:///etc/passwd", InputError, "is not the address of an archive"),
+        ("http://example.invalid/KG_data.zip", InputError, "not encrypted.*https.*--sha256"),
         ("http://127.0.0.1:9/KG_data.zip", SheafError, "check the internet connection .* by hand"),
     ],
 )
@@ -216,3 +237,22 @@ def test_who_cannot_fetch_is_told_where_to_put_the_file(
     with pytest.raises(error, match=sentence):
         download("NELL-betae", tmp_path, url=url)
     assert not checksum_file(archive_file(tmp_path, url)).exists()
+
+
+def test_a_redirection_does_not_lead_to_an_unsafe_address(server: Server, tmp_path: Path) -> None:
+    server.elsewhere = "http://example.invalid/KG_data.zip"
+    with pytest.raises(InputError, match=r"example\.invalid.* is not encrypted"):
+        download("NELL-betae", tmp_path, url=server.url)
+    server.elsewhere = "file:///etc/passwd"
+    with pytest.raises(SheafError, match=r"passwd"):
+        download("NELL-betae", tmp_path, url=server.url)
+
+
+def test_the_benchmark_comes_over_https() -> None:
+    assert URL.startswith("https://")
+
+
+def test_with_a_checksum_the_way_does_not_matter(tmp_path: Path) -> None:
+    url = "http://example.invalid/KG_data.zip"
+    with pytest.raises(SheafError, match="could not be fetched"):
+        download("NELL-betae", tmp_path, url=url, sha256="0" * 64)

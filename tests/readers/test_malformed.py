@@ -30,6 +30,7 @@ def packed(text: str) -> bytes:
 
 
 LONG = packed("".join(f"{random.Random(n).random():.9f}\tr\tb\n" for n in range(9999)))
+RDF = "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>{}</r:RDF>"
 TURTLE = "@prefix : <http://x/> .\n:a :r :b .\n"
 
 
@@ -90,8 +91,9 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
         ("x.ttl", TURTLE + ":a :b .\n", {}, ["x.ttl, line 3", "turtle", "objectList"]),
         ("x.ttl", TURTLE.encode() + b":\xff :r :b .", {}, ["x.ttl, line 3", "0xff is not UTF-8"]),
         ("x.rdf", "<a>\n<b></a>", {}, ["x.rdf, line 2", "mismatched tag"]),
+        ("x.rdf", RDF.format("\n<r:Description r:ID='1'/>"), {}, ["x.rdf, line 2: not readable"]),
         ("x.jsonld", '{"a":\n1,}', {}, ["x.jsonld, line 2", "double quotes"]),
-        ("x.jsonld", '{"@context": "http://127.0.0.1:9/"}', {}, ["x.jsonld", "refused"]),
+        ("x.jsonld", '{"@context": "http://127.0.0.1:9/"}', {}, ["x.jsonld", "lies elsewhere"]),
         ("x.ttl.gz", packed(TURTLE)[:-9], {}, ["x.ttl.gz", "damaged"]),
     ],
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -25,7 +26,28 @@ from knowledge_sheaves.cli.solvers import solvers
 from knowledge_sheaves.cli.sum import sum_
 from knowledge_sheaves.cli.train import train
 from knowledge_sheaves.cli.tune import tune
-from knowledge_sheaves.errors import SheafError
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.plain import printable
+
+MOST = 1 << 53
+
+
+def with_usual_numbers(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command, which now refuses numbers that nobody can calculate with.
+
+    Python reads `nan`, `inf` and whole numbers of any length; comparisons let them through.
+    """
+
+    @functools.wraps(command)
+    def checked(**options: Any) -> None:
+        for name, value in options.items():
+            if isinstance(value, int | float) and not abs(value) <= MOST:
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} {value!r} is no number to calculate with.")
+        command(**options)
+
+    return checked
+
 
 # Commands import what they need when they run: `sheaves --help` must not wait for torch.
 app = typer.Typer(
@@ -51,8 +73,8 @@ for command in (
     schema,
     download,
 ):
-    app.command()(command)
-app.command("sum")(sum_)
+    app.command()(with_usual_numbers(command))
+app.command("sum")(with_usual_numbers(sum_))
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,6 +116,13 @@ def run(commands: typer.Typer, arguments: Sequence[str]) -> None:
         # A full disk or a closed door is nobody's bug.
         _fail(str(error), 1, debug)
     except Exception as error:
+        if _lacks_memory(error):
+            _fail(
+                f"the memory of this machine is not enough ({_first_line(error)}): choose a "
+                "smaller dim, batch_size or number of negatives.",
+                1,
+                debug,
+            )
         _fail(
             f"this is a bug, please report it ({type(error).__name__}: {error}); "
             "run the command again with --debug to see where it happened.",
@@ -102,8 +131,17 @@ def run(commands: typer.Typer, arguments: Sequence[str]) -> None:
         )
 
 
+def _lacks_memory(error: Exception) -> bool:
+    # Torch has no class of its own for this on a processor.
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def _fail(sentence: str, exit_code: int, debug: bool) -> NoReturn:
     if debug:
         traceback.print_exc()
-    print(f"sheaves: {sentence}", file=sys.stderr)
+    print(f"sheaves: {printable(sentence)}", file=sys.stderr)
     sys.exit(exit_code)

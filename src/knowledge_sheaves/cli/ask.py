@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import say
 
 if TYPE_CHECKING:
     from knowledge_sheaves.graph import KnowledgeGraph
@@ -68,7 +69,7 @@ class Prompt:
                     return
                 self.command(text) if text.startswith(":") else self.answer(text)
             except SheafError as error:
-                typer.echo(f"{error}", err=True)
+                say(f"{error}", err=True)
 
     def answer(self, text: str) -> None:
         """Answer one question."""
@@ -77,7 +78,7 @@ class Prompt:
         budget = self.asker.options.budget()
         asked = self.asker.read(text, budget)
         if asked.form == "ask":
-            typer.echo(self.asker.decide(asked, budget=budget))
+            say(self.asker.decide(asked, budget=budget))
             return
         top = None if asked.limit is not None else self.top
         Result.of(self.asker, asked, top, self.new, None, self.explained, budget).show()

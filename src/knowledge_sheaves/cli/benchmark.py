@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, print_json
+from knowledge_sheaves.cli.output import AsJson, print_json, say
 from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def benchmark(
         _write(out, report.to_dict())
     if plot is not None:
         draw([report], plot)
-        typer.echo(f"Wrote {plot}", err=True)
+        say(f"Wrote {plot}", err=True)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -117,7 +117,7 @@ def benchmark(
 def _write(path: Path, document: dict[str, Any]) -> None:
     text = json.dumps(document, ensure_ascii=False, indent=2)
     path.write_text(f"{text}\n", encoding="utf-8")
-    typer.echo(f"Wrote {path}", err=True)
+    say(f"Wrote {path}", err=True)
 
 
 def _show(report: BenchmarkReport) -> None:
@@ -129,7 +129,7 @@ def _show(report: BenchmarkReport) -> None:
     wide.print(comparison([report]))
     wide.print(report.details())
     for note in report.notes():
-        typer.echo(note)
+        say(note)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from knowledge_sheaves.cli.output import say
+
 if TYPE_CHECKING:
     from knowledge_sheaves.graph.dataset import Dataset
 
@@ -80,9 +82,11 @@ class DataOptions:
             keep_unseen=self.keep_unseen,
         )
         for note in data.notes:
-            typer.echo(f"Note: {note}", err=True)
+            say(f"Note: {note}", err=True)
         return data
 
 
 def _place(column: str) -> str | int:
-    return int(column) if column.strip().isdigit() else column.strip()
+    text = column.strip()
+    # A header may be all digits too, but none of a file's columns has so long a number.
+    return int(text) if text.isdecimal() and len(text) < 10 else text

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from knowledge_sheaves.cli.output import say
+
 
 def download(
     name: Annotated[
@@ -51,7 +53,7 @@ def download(
 
         address = fetching.URL if url is None else url
         folder = fetching.download(name, to, url=address, sha256=sha256, report=show)
-    typer.echo(f"{name} is in {folder}")
+    say(f"{name} is in {folder}")
     kept = fetching.checksum_file(fetching.archive_file(to, address))
     if kept.exists():
-        typer.echo(f"SHA-256 {kept.read_text(encoding='utf-8').strip()}")
+        say(f"SHA-256 {kept.read_text(encoding='utf-8').strip()}")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.output import say
 
 
 def export(
@@ -31,4 +32,4 @@ def export(
 
     done = export_vectors(load_model(model), out, format)
     files = " and ".join(map(str, done.files))
-    typer.echo(f"Wrote {done.count:,} vectors of {done.width} numbers: {files}")
+    say(f"Wrote {done.count:,} vectors of {done.width} numbers: {files}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from knowledge_sheaves.plain import json_text, printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,7 +18,12 @@ Top = Annotated[int, typer.Option("--top", min=1, help="How many to show.")]
 
 def print_json(document: object) -> None:
     """Print one JSON document."""
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    typer.echo(json_text(document, indent=2))
+
+
+def say(text: object, err: bool = False) -> None:
+    """Print a text in which names from files may stand, none of which acts on the terminal."""
+    typer.echo(printable_lines(str(text)), err=err)
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
@@ -27,7 +33,7 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -
     console = Console()
     console.print(table(title, rows))
     if note:
-        console.print(note, markup=False, highlight=False)
+        console.print(printable_lines(note), markup=False, highlight=False)
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
@@ -37,12 +43,12 @@ def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=Text(title), title_justify="left", box=SIMPLE, show_header=False)
+    grid = Table(title=Text(printable(title)), title_justify="left", box=SIMPLE, show_header=False)
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts:
         if shown(value):
-            grid.add_row(Text(name), Text(shown(value)))
+            grid.add_row(Text(printable(name)), Text(shown(value)))
     Console().print(grid)
 
 
@@ -52,10 +58,12 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
+    made = Table(title=Text(printable(title)), title_justify="left", box=SIMPLE_HEAD)
     for column in rows[0] if rows else []:
         numbers = all(type(row[column]) in (int, float) for row in rows)
-        made.add_column(column, overflow="fold", justify="right" if numbers else "left")
+        made.add_column(
+            Text(printable(column)), overflow="fold", justify="right" if numbers else "left"
+        )
     for row in rows:
         # Names are the user's, not markup.
         made.add_row(*(Text(_cell(value)) for value in row.values()))
@@ -70,7 +78,7 @@ def shown(value: object) -> str:
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, int):
         return f"{value:,}"
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))
 
 
 def _cell(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, print_json, print_table, without_empty
+from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say, without_empty
 from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
+from knowledge_sheaves.plain import json_text
 
 if TYPE_CHECKING:
     from knowledge_sheaves.query.answers import Answers
@@ -99,7 +99,7 @@ def query(
     asked = asker.read(source, budget)
     if asked.form == "ask":
         verdict = asker.decide(asked, budget=budget)
-        print_json(verdict.to_dict()) if as_json else typer.echo(verdict)
+        print_json(verdict.to_dict()) if as_json else say(verdict)
         return
     drawn = EXPLAINED if explain else int(plot is not None)
     explained = ALL if explain and as_json else drawn
@@ -156,7 +156,7 @@ class Result:
             return
         print_table("", without_empty(list(self._rows(answers))), self._note(answers))
         for place, reason in enumerate((answers.explanation or ())[:explained]):
-            typer.echo(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
+            say(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
 
     def plot(self, path: Path) -> None:
         """Draw the reasons for the best answer."""
@@ -166,7 +166,7 @@ class Result:
             typer.echo("There is no answer to draw.", err=True)
             return
         plot(self.answers.explanation[0], path)
-        typer.echo(f"Wrote {path}", err=True)
+        say(f"Wrote {path}", err=True)
 
     def _rows(self, answers: Answers) -> Iterator[dict[str, Any]]:
         graph = self.asker.graph
@@ -229,7 +229,7 @@ def _answer_many(
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         for document in progress.track(answered, len(questions), description="Answering"):
             failed += "error" in document
-            typer.echo(json.dumps(document, ensure_ascii=False))
+            typer.echo(json_text(document))
     said = f"{len(questions):,} queries, {failed:,} of them not understood or not answered."
     typer.echo(said, err=True)
     if failed:

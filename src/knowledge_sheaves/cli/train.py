@@ -19,7 +19,7 @@ from knowledge_sheaves.cli.data import (
     Strict,
     Types,
 )
-from knowledge_sheaves.cli.output import AsJson, print_facts, print_json
+from knowledge_sheaves.cli.output import AsJson, print_facts, print_json, say
 from knowledge_sheaves.cli.settings import (
     Config,
     Device,
@@ -97,7 +97,7 @@ def train(
     chosen, training = make_settings(config, options, settings)
     about = DataOptions(types, schema, labels, delimiter, columns, strict, keep_unseen)
     dataset = about.load(data, training.seed)
-    typer.echo(f"{chosen.name}, {chosen.dim} dimensions, on {dataset}", err=True)
+    say(f"{chosen.name}, {chosen.dim} dimensions, on {dataset}", err=True)
     from knowledge_sheaves.cli.progress import Display
     from knowledge_sheaves.training import train as run
 
@@ -122,10 +122,10 @@ def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
         print_json(summary)
     else:
         if interrupted:
-            typer.echo(f"Interrupted: the best model so far is in {out}; go on with --resume.")
+            say(f"Interrupted: the best model so far is in {out}; go on with --resume.")
         named = ((name.replace("_", " "), value) for name, value in summary.items())
         print_facts("Trained", named)
-        typer.echo(f"Ask it:  {_next_command(model, out)}")
+        say(f"Ask it:  {_next_command(model, out)}")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knowledge_sheaves.cli.data import Data, DataOptions, Labels, SchemaFile, Types
-from knowledge_sheaves.cli.output import AsJson, print_json, print_table
+from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say
 from knowledge_sheaves.cli.settings import (
     Config,
     Dim,
@@ -70,7 +70,7 @@ def tune(
     rows = [{"setting": name, "value": str(value)} for name, value in found.settings.items()]
     print_table("Best settings", rows)
     typer.echo(f"Validation MRR {found.mrr:.4f} in {found.trials} trials.")
-    typer.echo(f"Train with them:  sheaves train {data} --config {out} --out model/")
+    say(f"Train with them:  sheaves train {data} --config {out} --out model/")
 
 
 def _tell(trial: TriedSettings) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
-
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
 from knowledge_sheaves.embedding.energies import Energy, energy_of
+from knowledge_sheaves.embedding.option_kinds import check_kinds, is_usual_number
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.plain_data import read_plain_data
 from knowledge_sheaves.graph.vocabulary import suggestion
 
 TIED = "tied"
@@ -57,12 +56,13 @@ class SheafConfig:
 
     def __post_init__(self) -> None:
         self._check_numbers()
+        check_kinds(self)
         for end, name in (("head", self.head), ("tail", self.tail)):
             if name not in CONSTRAINTS and (name != TIED or end == "head"):
                 known = sorted(CONSTRAINTS) + ([TIED] if end == "tail" else [])
                 raise InputError(
                     f"{end} must be one of {', '.join(known)}, not {name!r}"
-                    f"{suggestion(name, known)}"
+                    f"{suggestion(name, known) or '.'}"
                 )
         self._check_sizes()
         self.energy  # noqa: B018 (choices that it cannot do are refused now, not when it is used)
@@ -87,7 +87,7 @@ class SheafConfig:
             raise InputError(f"biases must be true, false or by-end, not {self.biases!r}.")
         for name in ("norm", "power") if self.clamp is None else ("norm", "power", "clamp"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+            if not is_usual_number(value) or value <= 0:
                 raise InputError(f"{name} must be a number above 0, not {value!r}.")
         if self.block is not None and self.dim % self.block:
             raise InputError(
@@ -156,7 +156,7 @@ class SheafConfig:
         """A model from plain data; ``model: NAME`` starts from an entry of the catalogue."""
         if not isinstance(data, Mapping):
             raise InputError("A model's configuration must be a list of options (name: value).")
-        options = dict(data)
+        options = {str(name): value for name, value in data.items()}  # YAML has keys of any kind
         base = model_config(str(options.pop("model"))) if "model" in options else cls()
         return base.with_options(**options)
 
@@ -169,20 +169,15 @@ class SheafConfig:
 def load_options(path: str | Path, build: Callable[[Any], Options]) -> Options:
     """Build something from the data of a YAML or JSON file; errors name the file."""
     path = Path(path)
+    data = read_plain_data(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        return build(json.loads(text) if path.suffix == ".json" else yaml.safe_load(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    except (yaml.YAMLError, json.JSONDecodeError) as error:
-        problem = " ".join(str(error).split())
-        raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
+        return build(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
 def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return is_usual_number(value) and isinstance(value, int) and value > 0
 
 
 def _row(

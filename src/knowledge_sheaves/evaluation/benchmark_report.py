@@ -16,6 +16,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.betae import GROUPS, TYPES
 from knowledge_sheaves.evaluation.published import PublishedRow, mean_of, published_rows
 from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, interval
+from knowledge_sheaves.plain import for_matplotlib, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -168,19 +169,23 @@ def _once(refused: Mapping[str, str]) -> list[tuple[str, str]]:
 def comparison(reports: Sequence[BenchmarkReport]) -> Table:
     """Runs on the same queries, a row each, below what was published."""
     first = reports[0]
-    table = Table(title=Text(first.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 0))
+    table = Table(
+        title=Text(printable(first.title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 0)
+    )
     table.add_column("", no_wrap=True, min_width=24)
     for name in (*GROUPS["positive"], "mean", *GROUPS["negative"], "mean", "parameters"):
         width = 11 if name == "parameters" else 5
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     for row in first.published():
         means = [row.mean(group) for group in GROUPS]
-        table.add_row(Text(first.name(row)), *_cells(row.mrr, means), _size(row.parameters))
+        table.add_row(
+            Text(printable(first.name(row))), *_cells(row.mrr, means), _size(row.parameters)
+        )
     table.add_section()
     for report in reports:
         mrr = {name: 100 * value for name, value in report.mrr.items()}
         means = [mean_of(mrr, group) for group in GROUPS]
-        table.add_row(Text(report.label), *_cells(mrr, means), _size(report.parameters))
+        table.add_row(Text(printable(report.label)), *_cells(mrr, means), _size(report.parameters))
     return table
 
 
@@ -213,7 +218,7 @@ def plot(reports: Sequence[BenchmarkReport], path: str | Path) -> None:
     asked = [name for name in TYPES if any(name in report.types for report in reports)]
     rows = [row for row in reports[0].published() if set(row.mrr) & set(asked)]
     _draw(axes, reports, rows, asked)
-    axes.set_title(reports[0].title, loc="left", fontsize=10)
+    axes.set_title(for_matplotlib(reports[0].title), loc="left", fontsize=10)
     axes.set_ylabel("MRR × 100")
     axes.set_ylim(bottom=0)
     axes.set_xticks(range(len(asked)), asked)
@@ -243,7 +248,7 @@ def _draw(
             color="#777777",
             fillstyle="none",
             markersize=5,
-            label=reports[0].name(row),
+            label=for_matplotlib(reports[0].name(row)),
         )
     for number, report in enumerate(reports):
         found = {name: of.metrics for name, of in report.types.items() if of.metrics}
@@ -260,7 +265,7 @@ def _draw(
             color=f"C{number}",
             markersize=6,
             capsize=2,
-            label=report.label,
+            label=for_matplotlib(report.label),
         )
     for place in range(1, len(asked)):
         axes.axvline(place - 0.5, color="#dddddd", linewidth=0.6, zorder=0)

@@ -17,6 +17,7 @@ from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.notebook import table as html_table
+from knowledge_sheaves.plain import printable
 from knowledge_sheaves.ranking import RankMetrics, Ranks, Scorer, Side, rank_triples, ranked_side
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT
 
@@ -176,7 +177,7 @@ def _protocol(side: Side, filtered: Sequence[str]) -> str:
 
 
 def _table(title: str, rows: Iterable[tuple[str, RankMetrics]]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(printable(title)), title_justify="left")
     table.add_column("")
     for name in ("ranks", "MRR", "Hits@1", "Hits@3", "Hits@10", "mean rank", "AMRI"):
         table.add_column(name, justify="right")
@@ -184,5 +185,7 @@ def _table(title: str, rows: Iterable[tuple[str, RankMetrics]]) -> Table:
         shares = (of.mrr, of.hits_at_1, of.hits_at_3, of.hits_at_10)
         cells = [f"{share:.3f}" for share in shares]
         # Names are the user's, not markup.
-        table.add_row(Text(name), f"{of.count:,}", *cells, f"{of.mean_rank:,.1f}", f"{of.amri:.3f}")
+        table.add_row(
+            Text(printable(name)), f"{of.count:,}", *cells, f"{of.mean_rank:,.1f}", f"{of.amri:.3f}"
+        )
     return table

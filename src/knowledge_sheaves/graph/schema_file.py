@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import yaml
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.plain_data import read_plain_data, read_small_text
 from knowledge_sheaves.graph.schema import EntityType, Relation, Schema
 from knowledge_sheaves.graph.vocabulary import suggestion
 
@@ -141,23 +142,12 @@ def _is_json(path: Path) -> bool:
 
 
 def _read(path: Path, parse: Callable[[object], Read]) -> Read:
-    is_json = _is_json(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if is_json else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}.") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}.") from None
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}: not valid YAML: {problem or error}.") from None
+    _is_json(path)
+    data = read_plain_data(path)
     try:
         return parse(data)
     except _PlacedError as error:
-        line = _line_of(text, error.place)
+        line = _line_of(read_small_text(path), error.place)
         raise InputError(f"{path}{line}: {error}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from knowledge_sheaves.embedding.config import load_options
+from knowledge_sheaves.embedding.option_kinds import check_kinds, is_usual_number
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.vocabulary import suggestion
 from knowledge_sheaves.training.losses import LOSSES
@@ -21,6 +22,9 @@ CHOICES: dict[str, Collection[str]] = {
     "section_penalty": ("orthogonal", "columns"),
     "logger": ("none", "tensorboard", "mlflow"),
 }
+
+MOST_THREADS = 1024
+"""No processor has more cores, and the libraries below break where the system gives no more."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class TrainingConfig:
         for name in ("negatives", "threads"):
             if getattr(self, name) is not None:
                 self._check(name, int, 1)
+        if (self.threads or 0) > MOST_THREADS:
+            raise InputError(f"threads must be at most {MOST_THREADS}, not {self.threads}.")
         for name in ("n3", "l2", "relation_weight", "section_weight", "margin", "adversarial"):
             self._check(name, float, 0)
         self._check("averaging", float, 0)
@@ -106,6 +112,8 @@ class TrainingConfig:
         if not self._is(self.learning_rate, float) or self.learning_rate <= 0:
             raise InputError(f"learning_rate must be above 0, not {self.learning_rate!r}.")
 
+        check_kinds(self)
+
     def _check(self, name: str, kind: type, least: float) -> None:
         value = getattr(self, name)
         if not self._is(value, kind) or value < least:
@@ -115,7 +123,7 @@ class TrainingConfig:
     @staticmethod
     def _is(value: object, kind: type) -> bool:
         wanted = (int,) if kind is int else (int, float)
-        return isinstance(value, wanted) and not isinstance(value, bool)
+        return is_usual_number(value) and isinstance(value, wanted)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -11,10 +11,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from knowledge_sheaves.embedding import CATALOGUE, SheafConfig, model_config
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.plain_data import parse_yaml, read_plain_data
 from knowledge_sheaves.graph.vocabulary import suggestion
 from knowledge_sheaves.training.config import TrainingConfig
 
@@ -92,16 +91,7 @@ def configs(given: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}: not valid YAML: {problem or error}.") from None
+    data = read_plain_data(path)
     if not isinstance(data, dict):
         raise InputError(f"{path} must be a list of settings, one name: value a line.")
     return data
@@ -112,6 +102,6 @@ def _assignment(text: str) -> tuple[str, Any]:
     if not equals or not name.strip():
         raise InputError(f"--set takes name=value, such as --set n3=0.05, not {text!r}.")
     try:
-        return name.strip().replace("-", "_"), yaml.safe_load(value)
-    except yaml.YAMLError:
+        return name.strip().replace("-", "_"), parse_yaml(value)
+    except InputError:
         raise InputError(f"--set {text}: the value cannot be read; write it in quotes.") from None

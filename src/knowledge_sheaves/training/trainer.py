@@ -30,6 +30,7 @@ from knowledge_sheaves.training.loggers import make_log, write_curve
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
 from knowledge_sheaves.training.parallel import Processes
+from knowledge_sheaves.training.room import check_room
 
 # How often an epoch's weights enter their average: those of neighbouring steps hardly differ.
 LOOKS = 20
@@ -91,6 +92,7 @@ class Run:
         out: Path | None,
         on_progress: OnProgress | None,
     ) -> None:
+        check_room(model, dataset.train)
         if training.threads:
             torch.set_num_threads(training.threads)
         self.dataset, self.training, self.out = dataset, training, out

@@ -65,7 +65,7 @@ def types_from_names(names: Sequence[str], pattern: str) -> dict[str, str]:
     """
     try:
         expression = re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InputError(f"{pattern!r} is not a regular expression: {error}.") from None
     if expression.groups != 1:
         raise InputError(

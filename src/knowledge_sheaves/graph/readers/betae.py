@@ -113,16 +113,53 @@ def read_betae_queries(folder: str | Path, split: str) -> BetaEQueries:
     queries = _dict(path)
     known = set(STRUCTURES.values())
     for structure, asked in queries.items():
-        if structure not in known or not isinstance(asked, set | frozenset | list):
+        if structure not in known or not isinstance(asked, set | list):
             raise InputError(f"{path}: {structure!r} is not a structure of the benchmark.")
+        for query in asked:
+            if not _fits(query, structure):
+                raise InputError(f"{path}: {query!r} is not a query of the structure {structure}.")
     easy, hard = (place / f"{split}-{kind}-answers.pkl" for kind in ("easy", "hard"))
     if split == "train":
         easy = place / "train-answers.pkl"
     return BetaEQueries(
         {structure: set(asked) for structure, asked in queries.items()},
-        _dict(easy) if easy.exists() else None,
-        _dict(hard) if hard.exists() else None,
+        _answers(easy) if easy.exists() else None,
+        _answers(hard) if hard.exists() else None,
     )
+
+
+# What stands in a query for the letters of its structure, apart from ids.
+_SIGNS = {"n": -2, "u": -1}
+
+
+def _fits(query: object, structure: object) -> bool:
+    """Tell whether a query has ids and signs where its structure says so.
+
+    >>> _fits((5, (1, -2)), ("e", ("r", "n"))), _fits((5, ("1",)), ("e", ("r",)))
+    (True, False)
+    """
+    if isinstance(structure, tuple):
+        if type(query) is not tuple or len(query) != len(structure):
+            return False
+        return all(map(_fits, query, structure))
+    if type(query) is not int:
+        return False
+    return query == _SIGNS[structure] if structure in _SIGNS else 0 <= query < 1 << 62
+
+
+def _answers(path: Path) -> Answers:
+    answers, checked = _dict(path), set[int]()
+    for query, found in answers.items():
+        if id(found) in checked:  # many queries may share one set
+            continue
+        checked.add(id(found))
+        if (
+            type(found) is not set
+            or not set(map(type, found)) <= {int}
+            or min(found, default=0) < 0
+        ):
+            raise InputError(f"{path}: the answers of {query!r} are not a set of entities' ids.")
+    return answers
 
 
 def _dict(path: Path) -> dict[Any, Any]:

@@ -2,26 +2,31 @@
 
 What is on the disk already is not fetched again: neither a data set, nor the archive, nor the part
 of it that came before a connection broke.
+
+No SHA-256 of the archive is published, so none is built in: it comes over https, or its
+SHA-256 is given by whoever knows it. Every member of it is checked as the path that is written.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import shutil
 import stat
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.graph.files import FREE_BYTES, MOST_UNFOLDED
 
-URL = "http://snap.stanford.edu/betae/KG_data.zip"
+URL = "https://snap.stanford.edu/betae/KG_data.zip"
 DATA_SETS = ("NELL-betae", "FB15k-237-betae", "FB15k-betae")
 
 Report: TypeAlias = Callable[[str, int, int], None]
@@ -43,7 +48,8 @@ def download(
 
     The archive stays in ``to``, for the other data sets in it; one that was put there by hand is
     taken as it is. It must have the checksum ``sha256``; without one, the checksum that it had the
-    first time is kept beside it, in a file that ends in ``.sha256``, and must not change.
+    first time is kept beside it, in a file that ends in ``.sha256``, and must not change, and the
+    address must be an https one: over http anybody on the way could put in another archive.
 
     >>> download("NELL")
     Traceback (most recent call last):
@@ -53,7 +59,7 @@ NELL-betae, FB15k-237-betae, FB15k-betae.
     if name not in DATA_SETS:
         known = ", ".join(DATA_SETS)
         raise InputError(f"There is no {name!r} in the archive: choose one of {known}.")
-    folder, tell = Path(to).expanduser(), report or _silent
+    folder, tell = archive_file(to, url).parent, report or _silent
     if (folder / name).exists():
         return folder / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +67,7 @@ NELL-betae, FB15k-237-betae, FB15k-betae.
     if archive.exists():
         _check(archive, archive, sha256, tell)
     else:
-        fetched = _fetch(url, archive, tell)
+        fetched = _fetch(_Address(url, sha256 is not None), archive, tell)
         try:
             _check(fetched, archive, sha256, tell)
         except SheafError:
@@ -77,8 +83,14 @@ def archive_file(to: str | Path = "data", url: str = URL) -> Path:
     >>> archive_file("data").as_posix()
     'data/KG_data.zip'
     """
-    name = PurePosixPath(urllib.parse.urlsplit(url).path).name
-    return Path(to).expanduser() / (name or "archive.zip")
+    try:
+        name = PurePosixPath(urllib.parse.urlsplit(url).path).name
+    except ValueError as error:
+        raise InputError(f"{url!r} is not the address of an archive: {error}.") from None
+    try:
+        return Path(to).expanduser() / (name or "archive.zip")
+    except RuntimeError:  # ~name, and there is nobody of that name
+        raise InputError(f"{to}: there is no such user, and no such folder.") from None
 
 
 def checksum_file(archive: Path) -> Path:
@@ -96,17 +108,47 @@ def _silent(what: str, done: int, total: int) -> None:
 
 # Fetching: a part on the disk grows until it is whole.
 
+_HERE = ("127.0.0.1", "::1", "localhost")  # nobody stands on the way to this machine itself
 
-def _fetch(url: str, archive: Path, tell: Report) -> Path:
+
+class _Address(urllib.request.HTTPRedirectHandler):
+    """An address and whether the archive's checksum is known; redirections obey the same rule."""
+
+    def __init__(self, url: str, checked: bool) -> None:
+        self.url, self.checked = url, checked
+        self._refuse_unsafe(url)
+
+    def open(self, request: urllib.request.Request) -> Any:
+        return urllib.request.build_opener(self).open(request, timeout=TIMEOUT)
+
+    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
+        self._refuse_unsafe(arguments[-1])
+        return super().redirect_request(*arguments)
+
+    def _refuse_unsafe(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https"):
+            raise InputError(f"{url!r} is not the address of an archive: give an https address.")
+        if parts.scheme == "http" and not self.checked and parts.hostname not in _HERE:
+            raise InputError(
+                f"{url} is not encrypted, so that anybody on the way could put in another archive: "
+                "give an https address, or the archive's checksum with --sha256."
+            )
+
+
+def _fetch(address: _Address, archive: Path, tell: Report) -> Path:
     """Fetch what is missing, as often as the connection breaks, as long as something comes."""
+    url = address.url
     part = archive.with_name(f"{archive.name}.part")
     while True:
         before = _size(part)
         try:
-            if _fetch_more(url, part, tell):
+            if _fetch_more(address, part, tell):
                 _version(part).unlink(missing_ok=True)
                 return part
             reason = "the connection broke"
+        except SheafError:
+            raise
         except ValueError as error:
             raise InputError(f"{url!r} is not the address of an archive: {error}.") from None
         except urllib.error.HTTPError as error:
@@ -127,23 +169,23 @@ def _not_fetched(url: str, archive: Path, reason: str) -> SheafError:
     )
 
 
-def _fetch_more(url: str, part: Path, tell: Report) -> bool:
+def _fetch_more(address: _Address, part: Path, tell: Report) -> bool:
     """Add to the part what one request brings; tell whether it is whole now."""
     have, version = _size(part), _version(part)
-    request = urllib.request.Request(url)
+    request = urllib.request.Request(address.url)
     if have:
         request.add_header("Range", f"bytes={have}-")
         if version.exists():  # an archive that has changed meanwhile comes from its start
             request.add_header("If-Range", version.read_text(encoding="utf-8"))
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response = address.open(request)
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
             raise
         if error.headers.get("Content-Range", "").endswith(f"/{have}"):
             return True
         part.unlink()  # longer than the archive is: of another one
-        return _fetch_more(url, part, tell)
+        return _fetch_more(address, part, tell)
     with response:
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
             have = 0
@@ -203,49 +245,69 @@ def _unpack(archive: Path, name: str, folder: Path, tell: Report) -> Path:
     try:
         with zipfile.ZipFile(archive) as packed:
             members = _members(packed, archive, name)
-            new = folder / f".{name}.new"
-            shutil.rmtree(new, ignore_errors=True)
+            new = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder)) / name
             try:
                 _write(packed, members, new, tell)
                 return new.rename(folder / name)
-            except BaseException:
-                shutil.rmtree(new, ignore_errors=True)
-                raise
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InputError(
-            f"{archive} is not a whole ZIP archive ({error}): delete it and its .sha256, and "
-            "fetch it again."
-        ) from None
+            finally:
+                shutil.rmtree(new.parent, ignore_errors=True)
+    except SheafError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT):
+            raise  # nothing is wrong with the archive
+        raise _unreadable(archive, error) from None
+    except Exception as error:  # a damaged archive can fail in any way, an encrypted one in another
+        raise _unreadable(archive, error) from None
+
+
+def _unreadable(archive: Path, error: Exception) -> InputError:
+    encrypted = isinstance(error, RuntimeError) and "encrypted" in str(error)
+    reason = "it is encrypted" if encrypted else str(error) or type(error).__name__
+    return InputError(
+        f"{archive} is not a whole ZIP archive ({reason}): delete it and its .sha256, and fetch it "
+        "again."
+    )
 
 
 def _members(packed: zipfile.ZipFile, archive: Path, name: str) -> dict[str, zipfile.ZipInfo]:
     """The files of a data set by their paths in its folder, wherever that lies in the archive."""
-    files = [info for info in packed.infolist() if not info.is_dir()]
+    files = [info for info in packed.infolist() if not f"/{info.filename}".endswith("/")]
     for info in files:
-        # Either kind of slash, and drives: what is a path on any system is one here.
-        path = PureWindowsPath(info.filename)
-        if path.anchor or ".." in path.parts or stat.S_ISLNK(info.external_attr >> 16):
-            raise InputError(
-                f"{archive} holds {info.filename!r}, which leads out of its folder: it is not the "
-                "benchmark's archive, and nothing was unpacked."
-            )
+        _refuse_outside(info, info.filename, archive)
     ends = (info.filename for info in files if f"/{info.filename}".endswith(f"/{name}/train.txt"))
     prefix = next((end.removesuffix("train.txt") for end in ends), None)
     if prefix is None:
         raise InputError(
             f"{archive} holds no folder {name!r} with a train.txt: is it the right one?"
         )
-    return {
+    inside = {
         info.filename.removeprefix(prefix): info
         for info in files
         if info.filename.startswith(prefix)
     }
+    for path, info in inside.items():
+        _refuse_outside(info, path, archive)  # what is left of `data//etc/x` is another path
+    return inside
+
+
+def _refuse_outside(info: zipfile.ZipInfo, written: str, archive: Path) -> None:
+    # Either kind of slash, and drives: what is a path on any system is one here.
+    path = PureWindowsPath(written)
+    odd = path.anchor or ".." in path.parts or ":" in written
+    if odd or stat.S_ISLNK(info.external_attr >> 16):
+        raise InputError(
+            f"{archive} holds {info.filename!r}, which leads out of its folder: it is not the "
+            "benchmark's archive, and nothing was unpacked."
+        )
 
 
 def _write(
     packed: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], new: Path, tell: Report
 ) -> None:
     done, total = 0, sum(info.file_size for info in members.values())
+    if total > FREE_BYTES + MOST_UNFOLDED * sum(info.compress_size for info in members.values()):
+        raise zipfile.BadZipFile(f"it unfolds to more than {MOST_UNFOLDED} times its size")
     for path, info in members.items():
         target = new / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.files import DAMAGED, damaged, open_bytes
 
 START_BYTES = 1 << 16
-DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
-
-
-def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading, through gzip where it begins as gzip does."""
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from None
-
-
-def damaged(path: Path, error: Exception) -> InputError:
-    """Return the error for a gzip file that breaks off or is not one."""
-    return InputError(f"{path}: the gzip file is damaged ({error}); get it again.")
 
 
 def text_lines(path: Path) -> Iterator[str]:

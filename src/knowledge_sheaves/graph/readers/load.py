@@ -8,6 +8,7 @@ from pathlib import Path
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph.files import unreadable
 from knowledge_sheaves.graph.readers import about, rdf, tables
 from knowledge_sheaves.graph.readers.betae import is_betae, read_betae
 from knowledge_sheaves.graph.readers.layout import TextFormat
@@ -83,9 +84,14 @@ def read(
 
 def _find(source: str | Path) -> Path | str:
     """Return a path that exists, or the name of a data set to download."""
-    path = Path(source).expanduser()
-    if path.exists():
-        return path
+    try:
+        path = Path(source).expanduser()
+        if path.exists():
+            return path
+    except RuntimeError:  # ~name, and there is nobody of that name
+        raise InputError(f"{source}: there is no such user, and no such file or folder.") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(Path(source), error) from None
     bundled = bundled_folder(str(source))
     if bundled is not None:
         return bundled

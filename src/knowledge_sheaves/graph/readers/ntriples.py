@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.files import for_polars
 from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.raw import ENDS
 
@@ -21,6 +22,12 @@ _START = rf"^\s*({_NODE})\s*<([^<>\x00-\x20]+)>\s*"
 _END = rf"\s*(?:{_NODE})?\s*\.\s*(?:#.*)?$"
 _LINK = rf"{_START}({_NODE}){_END}"
 _LITERAL = rf'{_START}"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^{_IRI})?{_END}'
+# Beyond the last character of Unicode, or half of a pair that only UTF-16 knows.
+_NO_CHARACTER = (
+    r"\\U(?:[1-9A-Fa-f][0-9A-Fa-f]{7}|0[1-9A-Fa-f][0-9A-Fa-f]{6}|00[2-9A-Fa-f][0-9A-Fa-f]{5}"
+    r"|001[1-9A-Fa-f][0-9A-Fa-f]{4}|0000[Dd][89A-Fa-f][0-9A-Fa-f]{2})"
+    r"|\\u[Dd][89A-Fa-f][0-9A-Fa-f]{2}"
+)
 _NOTHING = r"^\s*(?:#.*)?$"
 
 
@@ -40,6 +47,7 @@ def read_lines(path: Path, form: str) -> Statements:
     rest = lines.filter(~matched).select("line")
     rest = rest.filter(~pl.col("line").str.contains(_NOTHING))
     links = lines.filter(matched).select(ENDS)
+    _refuse_bad_escapes(path, lines["line"])
     literals = _matched(rest, _LITERAL, ("head", "relation", "text", "language"))
     wrong = literals.filter(pl.col("head").is_null())
     if len(wrong):
@@ -55,8 +63,10 @@ def read_lines(path: Path, form: str) -> Statements:
 def _lines(path: Path) -> pl.DataFrame:
     # No line of text holds the byte 0x01, so that each is one field.
     try:
+        if (source := for_polars(path)) is None:
+            raise OSError
         return pl.read_csv(
-            path, has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
+            source, has_header=False, schema={"line": pl.String}, separator="\x01", quote_char=None
         ).drop_nulls()
     except (pl.exceptions.PolarsError, OSError):
         return pl.DataFrame({"line": [line.rstrip("\r\n") for line in text_lines(path)]})
@@ -73,6 +83,17 @@ def _refuse(path: Path, form: str, wrong: str) -> None:
         if line.rstrip("\r\n") == wrong:
             raise InputError(
                 f"{path}, line {number}: {wrong[:80]!r} is not a statement of {form}; correct it."
+            )
+
+
+def _refuse_bad_escapes(path: Path, lines: pl.Series) -> None:
+    if not lines.str.contains(_NO_CHARACTER).any():
+        return
+    bad = re.compile(_NO_CHARACTER)
+    for number, line in enumerate(text_lines(path), 1):
+        if found := bad.search(line):
+            raise InputError(
+                f"{path}, line {number}: the escape {found[0]} stands for no character; correct it."
             )
 
 

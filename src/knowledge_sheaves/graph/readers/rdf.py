@@ -10,6 +10,7 @@ Literals are skipped and counted. An entity is named by its IRI, or by the label
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ from typing import Any
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph.readers.lines import DAMAGED, damaged, open_bytes, text_lines
+from knowledge_sheaves.graph.files import DAMAGED, damaged, located, open_bytes
+from knowledge_sheaves.graph.readers.jsonld import read_document
+from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.ntriples import LABEL, Statements, read_lines
 from knowledge_sheaves.graph.readers.raw import ENDS, Raw, number_names
 
@@ -40,6 +43,7 @@ SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 # Types such as owl:NamedIndividual, owl:Class and rdf:Property: they say what a thing is to RDF,
 # not what it is in the world.
 META_TYPES = r"^http://www\.w3\.org/(?:1999/02/22-rdf-syntax-ns|2000/01/rdf-schema|2002/07/owl)#"
+HALVES = re.compile("[\ud800-\udfff]")
 # Relative IRIs need a base; this one does not tell where the file happened to lie.
 BASE = "file:///"
 
@@ -95,7 +99,10 @@ def _best_labels(labels: Iterable[tuple[str, str, str]]) -> dict[str, str]:
 def _parse(path: Path, form: str) -> Statements:
     # rdflib takes a third of a second to import, and only these forms need it.
     from rdflib import BNode, Graph, Literal
+    from rdflib.parser import PythonInputSource
     from rdflib.plugins.stores.memory import Memory
+
+    from knowledge_sheaves.graph.readers import rdfxml
 
     rows: list[tuple[Any, Any, Any]] = []
 
@@ -105,9 +112,24 @@ def _parse(path: Path, form: str) -> Statements:
         def add(self, triple: Any, context: Any, quoted: bool = False) -> None:
             rows.append(triple)
 
+    class Unbound(Graph):
+        """Keeps no prefixes: rdflib seeks a free one for each by going through all others."""
+
+        def bind(self, *arguments: Any, **options: Any) -> None:
+            """Do nothing."""
+
     try:
         with open_bytes(path) as file, _quiet("rdflib.term"):
-            Graph(store=Recorder()).parse(file, format=form, publicID=BASE)
+            graph = Unbound(store=Recorder())
+            if form == "xml":
+                rdfxml.parse(file, graph, BASE)
+            elif form == "json-ld":
+                document = PythonInputSource(read_document(file))
+                graph.parse(document, format=form, publicID=BASE)
+            else:
+                graph.parse(file, format=form, publicID=BASE)
+    except InputError as error:
+        raise located(path, error) from None
     except DAMAGED as error:
         raise damaged(path, error) from None
     except Exception as error:  # each parser of rdflib has errors of its own
@@ -120,18 +142,27 @@ def _parse(path: Path, form: str) -> Statements:
     def name(node: Any) -> str:
         if isinstance(node, BNode):
             return blank.setdefault(node, f"_:b{len(blank) + 1}")
-        return str(node)
+        return _whole(path, str(node))
 
     links, labels, literals = [], [], 0
     for head, relation, tail in rows:
         if not isinstance(tail, Literal):
-            links.append((name(head), str(relation), name(tail)))
+            links.append((name(head), _whole(path, str(relation)), name(tail)))
         elif str(relation) == LABEL:
-            labels.append((name(head), str(tail), tail.language or ""))
+            labels.append((name(head), _whole(path, str(tail)), tail.language or ""))
         else:
             literals += 1
     frame = pl.DataFrame(links, schema=dict.fromkeys(ENDS, pl.String), orient="row")
     return Statements(frame, labels, literals)
+
+
+def _whole(path: Path, text: str) -> str:
+    if not text.isascii() and HALVES.search(text):
+        raise InputError(
+            f"{path}: {text[:80]!r} holds half of a character, by an escape such as \\uD800; "
+            "correct it."
+        )
+    return text
 
 
 @contextmanager
@@ -146,12 +177,18 @@ def _quiet(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
+# How rdflib's reader of RDF/XML starts its own sentences: the file, the line, the column.
+_BEFORE = re.compile(r"None:(\d+):\d+: ")
+
+
 def _where(error: Exception) -> str:
     """Return the line, which each parser keeps in its own way."""
     if hasattr(error, "getLineNumber"):
         return f", line {error.getLineNumber()}"
     if hasattr(error, "lineno") and isinstance(error.lineno, int):
         return f", line {error.lineno}"
+    if found := _BEFORE.match(str(error)):
+        return f", line {found[1]}"
     lines = getattr(error, "lines", None)
     return f", line {lines + 1}" if isinstance(lines, int) else ""
 
@@ -162,4 +199,4 @@ def _why(error: Exception) -> str:
             return reason
     if hasattr(error, "getMessage"):
         return str(error.getMessage())
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return " ".join(_BEFORE.sub("", str(error)).split())[:200] or type(error).__name__

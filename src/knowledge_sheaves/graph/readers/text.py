@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.files import for_polars
 from knowledge_sheaves.graph.readers.layout import DELIMITERS, Layout, TextFormat, find_layout
 from knowledge_sheaves.graph.readers.lines import split_lines
 
@@ -25,8 +26,11 @@ def read_text(
     Lines that are blank, or nothing but delimiters, are skipped.
     """
     layout = find_layout(path, wanted, form, extra=extra)
+    source = for_polars(path)
+    if source is None:
+        return _read_slowly(layout)
     try:
-        frame = _read_fast(layout)
+        frame = _read_fast(layout, source)
     except (pl.exceptions.PolarsError, OSError):
         return _read_slowly(layout)
     empty = pl.any_horizontal(pl.all().is_null() | (pl.all().str.strip_chars() == ""))
@@ -39,10 +43,10 @@ def line_of_row(path: Path, wanted: Sequence[str], form: TextFormat, row: int) -
     return next(islice(rows, row, None))[0]
 
 
-def _read_fast(layout: Layout) -> pl.DataFrame:
+def _read_fast(layout: Layout, source: Path | bytes) -> pl.DataFrame:
     names = [str(place) for place in range(layout.width)]
     frame = pl.read_csv(
-        layout.path,
+        source,
         has_header=False,
         schema=dict.fromkeys(names, pl.String),
         separator=layout.delimiter,
