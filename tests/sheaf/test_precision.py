@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -105,3 +106,37 @@ def test_the_arithmetic_may_be_chosen(working: torch.dtype) -> None:
     form = energy_form(sheaf, working=working)
     assert form.constant.dtype is working
     assert form.eliminate([1]).constant.dtype is torch.float32
+
+
+@pytest.mark.parametrize("n", [50, 2000])
+def test_spectra_of_float32_sheaves_have_the_digits_of_double_precision(n: int) -> None:
+    """A cycle of rotations that closes up, as far as the rounding of its maps allows."""
+    cycle = Multigraph(n, np.arange(n), (np.arange(n) + 1) % n)
+    turn = BlockMap.rotation(torch.tensor([2 * torch.pi / n], dtype=torch.float32))
+    one = BlockMap(torch.eye(2, dtype=torch.float32)[None])
+    sheaf = CellularSheaf.from_maps(cycle, [2] * n, [turn] * n, [one] * n)
+    assert sheaf.global_sections().shape == (2 * n, 2)
+    assert sheaf.first_cohomology_dimension() == 2
+    gap = 2 - 2 * np.cos(2 * np.pi / n)
+    assert sheaf.spectral_gap() == pytest.approx(gap, rel=1e-3 if n > 50 else 1e-5)
+
+
+@given(st.integers(0, 10**6))
+def test_the_gap_of_a_random_float32_sheaf_is_that_of_its_numbers(seed: int) -> None:
+    maps = [single(3, 2, seed=seed + s) for s in range(4)]
+    sheaf = CellularSheaf.from_maps(PATH, [2] * 3, maps[:2], maps[2:])
+    exact = torch.linalg.svdvals(sheaf.coboundary().double()).square()
+    smallest = float(exact[exact > 1e-9 * exact.max()].min())
+    assert sheaf.spectral_gap() == pytest.approx(smallest, rel=1e-6)
+    spectrum = sheaf.spectrum()
+    assert spectrum.dtype is torch.float32
+    x = single(6, seed=seed)
+    double = CellularSheaf.from_maps(
+        PATH, [2] * 3, [m.double() for m in maps[:2]], [m.double() for m in maps[2:]]
+    )
+    torch.testing.assert_close(
+        sheaf.nearest_section(x).double(), double.nearest_section(x.double()), atol=1e-5, rtol=1e-5
+    )
+    torch.testing.assert_close(
+        sheaf.diffuse(x, 0.5).double(), double.diffuse(x.double(), 0.5), atol=1e-5, rtol=1e-5
+    )
