@@ -21,7 +21,16 @@ from knowledge_sheaves.query.solvers import SOLVERS
 from knowledge_sheaves.training import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["quickstart", "queries", "training", "models", "data", "model-folder", "pykeen"]
+PAGES = [
+    "mathematics",
+    "quickstart",
+    "queries",
+    "training",
+    "models",
+    "data",
+    "model-folder",
+    "pykeen",
+]
 COMMANDS = typer.main.get_group(app).commands
 
 

@@ -10,6 +10,8 @@ from knowledge_sheaves.sheaf.harmonic import (
     harmonic_extension,
     schur_complement,
 )
+from knowledge_sheaves.sheaf.hyperbolic import HyperbolicBall, MoebiusMaps
+from knowledge_sheaves.sheaf.maps import RelationMaps, TwoLayerMaps
 from knowledge_sheaves.sheaf.monomials import Candidates
 from knowledge_sheaves.sheaf.quadratic import InducedMaps, Prior, QuadraticForm
 from knowledge_sheaves.sheaf.valued import (
@@ -27,13 +29,17 @@ __all__ = [
     "CellularSheaf",
     "Euclidean",
     "Extension",
+    "HyperbolicBall",
     "InducedMaps",
     "MetricSpace",
+    "MoebiusMaps",
     "Prior",
     "QuadraticForm",
+    "RelationMaps",
     "Rotations",
     "Space",
     "Torus",
+    "TwoLayerMaps",
     "ValuedSheaf",
     "energy_form",
     "harmonic_extension",
