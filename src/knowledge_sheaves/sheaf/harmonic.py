@@ -35,7 +35,7 @@ def energy_form(
     square: dict[tuple[int, int], Tensor] = {}
     linear: dict[int, Tensor] = {}
     dtype = sheaf.zeros().dtype
-    constant = sheaf.zeros().to(working)
+    constant = sheaf.zeros(*sheaf.batch_shape).to(working)  # a batch of forms, also where all is 0
     for e in range(sheaf.graph.num_edges):
         root = None if weights is None else weights[..., e, None, None, None].to(working).sqrt()
         ends = _signed_maps(sheaf, e, root, working)

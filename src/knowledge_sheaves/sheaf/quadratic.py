@@ -168,6 +168,31 @@ class QuadraticForm:
             self.constant.to(dtype),
         )
 
+    def indifferent(self, tol: float | None = None) -> Tensor:
+        """Whether nothing depends on the vertices that are left, up to rounding: (...), Boolean.
+
+        So it is where the unknowns that were eliminated could satisfy everything, whatever the
+        others are: on a path of two relations with d_r ≤ d_s / 2. Then all candidates have the
+        same energy, and rounding would rank them. ``tol`` is relative to what was there before
+        the elimination. Energies are never negative, so where S is zero, ℓ is as well.
+
+        >>> from knowledge_sheaves.graph import Multigraph
+        >>> from knowledge_sheaves.sheaf import CellularSheaf, energy_form
+        >>> left, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+        >>> path = Multigraph.from_edges(3, [(0, 1), (1, 2)])
+        >>> sheaf = CellularSheaf.from_maps(path, [2, 2, 2], [left, left], [right, right])
+        >>> energy_form(sheaf).eliminate([1]).indifferent()
+        tensor(True)
+        """
+        if tol is None:
+            tol = max(1e-9, 16 * torch.finfo(self.dtype or self.constant.dtype).eps)
+        found = torch.ones(self._batch(), dtype=torch.bool, device=self.constant.device)
+        for vertex in self.widths:
+            own = self.block(vertex, vertex)
+            if own is not None:
+                found = found & (own.abs().amax((-2, -1)) <= tol * self.scale[vertex]).all(-1)
+        return found
+
     def factorise(self) -> InducedMaps:
         """Write a form on two vertices as one edge between them, up to a constant.
 
