@@ -22,6 +22,7 @@ from knowledge_sheaves.training import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
+    "consistency",
     "mathematics",
     "quickstart",
     "queries",

@@ -21,15 +21,15 @@ DENSE_LIMIT = 1500
 """Vertex dimensions up to which a dense decomposition is quicker than sparse iterations."""
 
 
-def rounding(sheaf: CellularSheaf) -> float:
-    """What counts as zero beside δ's largest singular value, by the number type of the maps."""
-    return max(1e-9, 16 * torch.finfo(sheaf.zeros().dtype).eps)
+def rounding(dtype: torch.dtype) -> float:
+    """What counts as zero beside δ's largest singular value, for maps of a number type."""
+    return max(1e-9, 16 * torch.finfo(dtype).eps)
 
 
 def global_sections(sheaf: CellularSheaf, tol: float | None) -> Tensor:
     """An orthonormal basis of ker δ; ``tol`` is relative to δ's largest singular value."""
     size = int(sheaf.vertex_offsets[-1])
-    tol = rounding(sheaf) if tol is None else tol
+    tol = rounding(sheaf.zeros().dtype) if tol is None else tol
     if size <= DENSE_LIMIT:
         _, values, vt = torch.linalg.svd(sheaf.coboundary().double(), full_matrices=True)
         rank = int((values > tol * values.max()).sum()) if len(values) else 0
@@ -65,7 +65,9 @@ def nearest_section(sheaf: CellularSheaf, x: Tensor, translation: Tensor | None)
     b = None if translation is None else translation.double()
     rho = sheaf.to(torch.float64).residuals(x.double(), b)
     if int(sheaf.vertex_offsets[-1]) <= DENSE_LIMIT:
-        step = torch.linalg.pinv(sheaf.coboundary().double(), rtol=rounding(sheaf)) @ rho
+        step = (
+            torch.linalg.pinv(sheaf.coboundary().double(), rtol=rounding(sheaf.zeros().dtype)) @ rho
+        )
         return x + step.to(x)
     delta = sheaf.coboundary_sparse()
     columns = rho.detach().reshape(delta.shape[0], -1).numpy()
