@@ -111,6 +111,18 @@ class CellularSheaf:
             return self
         return replace(self, maps=tuple(m.to(dtype) for m in self.maps))
 
+    def blocks(self) -> list[CellularSheaf]:
+        """The independent sheaves that the blocks of the maps make: this is their direct sum."""
+        return [
+            replace(
+                self,
+                vertex_dims=self.vertex_dims // self.n_blocks,
+                edge_dims=self.edge_dims // self.n_blocks,
+                maps=tuple(BlockMap(m.blocks[..., n : n + 1, :, :]) for m in self.maps),
+            )
+            for n in range(self.n_blocks)
+        ]
+
     @cached_property
     def vertex_offsets(self) -> IntArray:
         """Where each vertex's stalk starts in a 0-cochain; the last entry is its length."""
