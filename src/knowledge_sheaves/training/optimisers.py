@@ -89,11 +89,12 @@ class RowAdam(RowOptimiser):
         state["steps"] += 1
         state["mean"].lerp_(gradient, 1 - first)
         state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        shape = (-1, *[1] * (gradient.ndim - 1))
-        steps = state["steps"].reshape(shape)
-        scale = (group["lr"] / (1 - first**steps)).to(gradient)
-        spread = (state["square"] / (1 - second**steps).to(gradient)).sqrt_()
-        return scale * state["mean"] / (spread + group["eps"])
+        steps = state["steps"].reshape(-1, *[1] * (gradient.ndim - 1))
+        # What corrects the second moment is drawn out of the root: fewer passes over the rows.
+        root = (1 - second**steps).sqrt()
+        scale = (group["lr"] * root / (1 - first**steps)).to(gradient)
+        spread = state["square"].sqrt().add_((group["eps"] * root).to(gradient))
+        return (state["mean"] / spread).mul_(scale)
 
 
 OPTIMISERS: dict[str, type[RowOptimiser]] = {"adagrad": RowAdagrad, "adam": RowAdam}
