@@ -185,7 +185,9 @@ class QuadraticForm:
         tensor(True)
         """
         if tol is None:
-            tol = max(1e-9, 16 * torch.finfo(self.dtype or self.constant.dtype).eps)
+            # What elimination leaves of rounding: systems nearer to singular are taken as such.
+            working = 16 * torch.finfo(torch.float64).eps ** 0.5
+            tol = max(working, 16 * torch.finfo(self.dtype or self.constant.dtype).eps)
         found = torch.ones(self._batch(), dtype=torch.bool, device=self.constant.device)
         for vertex in self.widths:
             own = self.block(vertex, vertex)
