@@ -19,6 +19,19 @@ def seconds(job: Callable[[], object], repeats: int = 3) -> float:
     return sorted(times)[len(times) // 2]
 
 
+def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
+    """The best time of each job, in turns: what else the machine does meets all alike."""
+    for job in jobs.values():
+        job()
+    best = dict.fromkeys(jobs, float("inf"))
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
 def peak_gib() -> float:
     """The most memory that this process has held so far."""
     return peak_memory() / 2**30

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
@@ -342,3 +342,47 @@ def test_what_does_not_fit_is_refused(call: object, message: str) -> None:
     sheaf = CellularSheaf.from_maps(path, [2, 2], [torch.eye(2)], [torch.eye(2)])
     with pytest.raises(InputError, match=message):
         call(sheaf)  # type: ignore[operator]
+
+
+@given(st.integers(1, 4), st.integers(1, 8), st.booleans(), st.integers(0, 10**6))
+def test_unknowns_that_can_satisfy_everything_leave_nothing_to_rank_by(
+    half: int, rows: int, double: bool, seed: int
+) -> None:
+    """The unknown of a path has d_s numbers for twice d_r equations."""
+    normal = torch.Generator().manual_seed(seed)
+    dtype = torch.float64 if double else torch.float32
+    dim, queries = 2 * half, 5
+    maps = [
+        BlockMap(torch.randn(queries, 1, rows, dim, generator=normal, dtype=dtype))
+        for _ in range(4)
+    ]
+    path = Multigraph.from_edges(3, [(0, 1), (1, 2)])
+    sheaf = CellularSheaf.from_maps(path, [dim] * 3, maps[:2], maps[2:])
+    source = torch.randn(queries, dim, 1, generator=normal, dtype=dtype)
+    held = torch.cat([maps[2].dense(), maps[1].dense()], -2).double()
+    sizes = torch.linalg.svdvals(held)
+    assume(bool((sizes[..., -1] > 1e-2 * sizes[..., 0]).all()))  # else the rank is in doubt
+    form = energy_form(sheaf).fix({0: source})
+    assert form.eliminate([1]).indifferent().tolist() == [2 * rows <= dim] * queries
+    assert not form.indifferent().any()
+    assert not form.eliminate([2]).indifferent().any()
+
+
+def test_indifference_is_told_query_by_query_and_needs_all_vertices() -> None:
+    edge = Multigraph.from_edges(3, [(0, 1)])
+    tails = torch.stack([torch.zeros(2, 2), torch.eye(2)])
+    sheaf = CellularSheaf.from_maps(edge, [2, 2, 2], [torch.eye(2).expand(2, 2, 2)], [tails])
+    form = energy_form(sheaf)
+    assert form.eliminate([2]).indifferent().tolist() == [False, False]
+    assert form.eliminate([0]).indifferent().tolist() == [True, True]
+    assert form.fix({0: torch.ones(2)}).indifferent().tolist() == [True, False]
+    assert form.eliminate([0, 1]).indifferent().tolist() == [True, True]  # no edge holds it
+
+
+def test_a_batch_without_known_values_is_still_a_batch() -> None:
+    """Nothing is fixed and nothing translates: the constant is 0 for each of the forms."""
+    path = Multigraph.from_edges(2, [(0, 1)])
+    maps = [BlockMap(torch.randn(4, 2, 1, 1)) for _ in range(2)]
+    form = energy_form(CellularSheaf.from_maps(path, [2, 2], maps[:1], maps[1:]))
+    assert form.constant.shape == (4,)
+    assert form.eliminate([0]).evaluate(torch.randn(7, 2)).shape == (4, 7)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import Multigraph
+from knowledge_sheaves.graph import GraphMorphism, Multigraph
 from knowledge_sheaves.sheaf import (
     Euclidean,
     MetricSpace,
@@ -36,6 +36,14 @@ def test_vector_spaces_give_what_the_linear_code_gives(case: Case) -> None:
     )
     x = case.vertex_cochain()
     points = [linear.stalk(x, v) for v in range(graph.num_vertices)]
+    for e, found in enumerate(valued.coboundary(points)):
+        torch.testing.assert_close(found, -linear.edge_stalk(linear.residuals(x, b), e))
+    assert valued.is_section(points) == linear.is_section(x, b)
+    morphism = GraphMorphism.identity(graph)
+    torch.testing.assert_close(valued.pullback(morphism).energy(points), valued.energy(points))
+    torch.testing.assert_close(
+        valued.edge_energies(points, power=1), linear.edge_energies(x, b, power=1)
+    )
     torch.testing.assert_close(
         valued.energy(points), linear.energy(x, b).to(valued.energy(points).dtype)
     )
@@ -49,7 +57,7 @@ def test_vector_spaces_give_what_the_linear_code_gives(case: Case) -> None:
 def test_on_the_torus_differences_wrap_around() -> None:
     a, b = torch.tensor([0.95, 0.2]), torch.tensor([0.05, 0.4])
     torch.testing.assert_close(torus_difference(a, b), torch.tensor([-0.1, -0.2]))
-    assert float(Torus(2).cost(a, b)) == pytest.approx(0.05)
+    assert float(Torus(2).distance(a, b)) == pytest.approx(0.05**0.5)
 
 
 def test_restarts_find_the_better_valley_on_a_cycle_of_clocks() -> None:
@@ -79,11 +87,16 @@ def test_rotations_meet_half_way() -> None:
     sheaf = ValuedSheaf(path, [group] * 3, [group] * 2, same, same)
     points, energy = sheaf.extend({0: turn(0.2), 2: turn(1.0)})
     torch.testing.assert_close(points[1], turn(0.6), atol=1e-5, rtol=0)
-    assert float(energy) == pytest.approx(2 * float(group.cost(turn(0.2), turn(0.6))), abs=1e-8)
+    assert float(energy) == pytest.approx(
+        2 * float(group.distance(turn(0.2), turn(0.6))) ** 2, abs=1e-8
+    )
 
 
 def test_a_metric_space_brings_its_distance() -> None:
-    """On the circle with arc length, the point between two others lies half way along the arc."""
+    """On the circle with arc length, any point of the arc between two others will do.
+
+    With squared distances it is the one half way.
+    """
 
     def circle(angle: torch.Tensor) -> torch.Tensor:
         return torch.cat([angle.cos(), angle.sin()])
@@ -96,11 +109,18 @@ def test_a_metric_space_brings_its_distance() -> None:
     sheaf = ValuedSheaf(path, [space] * 3, [space] * 2, [lambda x: x] * 2, [lambda x: x] * 2)
     ends = {v: circle(torch.tensor([a], dtype=torch.float64)) for v, a in ((0, 0.0), (2, 1.5))}
     points, energy = sheaf.extend(ends)
+    assert float(energy) == pytest.approx(1.5)
+    assert 0 < float(torch.atan2(points[1][1], points[1][0])) < 1.5
+    points, energy = sheaf.extend(ends, power=2)
     torch.testing.assert_close(
         points[1], circle(torch.tensor([0.75], dtype=torch.float64)), atol=1e-5, rtol=0
     )
     assert float(energy) == pytest.approx(2 * 0.75**2)
-    assert math.isclose(float(space.cost(ends[0], ends[2])), 1.5**2)
+    assert math.isclose(float(sheaf.energy({**ends, 1: ends[0]})), 1.5)
+    assert math.isclose(float(sheaf.energy({**ends, 1: ends[0]}, power=3)), 1.5**3)
+    assert not sheaf.is_section({**ends, 1: ends[0]})
+    with pytest.raises(InputError, match="MetricSpace for its stalk, whose points cannot"):
+        sheaf.coboundary({**ends, 1: ends[0]})
 
 
 def test_without_edges_there_is_no_energy() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.training import TrainingConfig
 from knowledge_sheaves.training.batches import Batch, Batches
@@ -29,6 +30,15 @@ def graph() -> KnowledgeGraph:
     likes = np.stack([rng.choice(people, 40), np.full(40, 2), rng.choice(films, 40)], 1)
     rows = np.concatenate([friends, likes])
     return KnowledgeGraph.from_arrays(*rows.T, schema=SCHEMA, entity_types=[0] * 20 + [1] * 10)
+
+
+@pytest.fixture
+def paired(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The same with a second relation from people to films, so that every one has another."""
+    schema = Schema(SCHEMA.types, [*SCHEMA.relations, Relation("saw", "Person", "Film")])
+    saw = np.array([[p, 3, 20 + p % 10] for p in range(20)])
+    rows = np.concatenate([graph.triples, saw])
+    return KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=[0] * 20 + [1] * 10)
 
 
 def make(graph: KnowledgeGraph, reciprocal: bool = True, **options: object) -> Batches:
@@ -87,14 +97,16 @@ def test_processes_share_an_epoch(graph: KnowledgeGraph) -> None:
 @pytest.mark.parametrize("how", ["tail", "head", "relation", "both"])
 @pytest.mark.parametrize("sampling", ["uniform", "bernoulli"])
 def test_corruption_keeps_types_and_changes_one_place(
-    graph: KnowledgeGraph, how: str, sampling: str
+    paired: KnowledgeGraph, how: str, sampling: str
 ) -> None:
+    graph, always = paired, 1 if how == "relation" else 0
     batches = make(graph, loss="margin", corrupt=how, sampling=sampling)
     changed = torch.zeros(3, dtype=torch.long)
     for batch in batches.epoch(0):
         assert batch.corrupted is not None
         difference = batch.corrupted != batch.triples
         assert (difference.sum(1) <= 1).all()
+        assert (difference.sum(1) >= always).all()
         changed += difference.sum(0)
         types = torch.from_numpy(batches.model.edge_types)[batch.corrupted[:, 1]]
         kinds = torch.from_numpy(graph.entity_types)
@@ -104,15 +116,25 @@ def test_corruption_keeps_types_and_changes_one_place(
     assert changed.nonzero().flatten().tolist() == places
 
 
-def test_known_facts_are_no_negatives_on_request(graph: KnowledgeGraph) -> None:
-    plain = make(graph, loss="margin", corrupt="tail")
-    filtered = make(graph, loss="margin", corrupt="tail", filter_negatives=True)
+@pytest.mark.parametrize("how", ["tail", "vertex"])
+def test_known_facts_are_no_negatives_on_request(graph: KnowledgeGraph, how: str) -> None:
+    options = {"loss": "margin", "corrupt": how, "subgraph": 3}
+    plain, filtered = make(graph, **options), make(graph, **options, filter_negatives=True)
 
     def known(batches: Batches) -> int:
         return sum(int(batches._known(b.corrupted).sum()) for b in batches.epoch(0))
 
     assert known(plain) > 0
     assert known(filtered) == 0
+    for batch in filtered.epoch(0):
+        assert batch.corrupted.shape == batch.triples.shape
+        if batch.owner is not None:  # no pair is left empty: it would cost the margin for nothing
+            assert batch.owner.unique().tolist() == list(range(int(batch.owner.max()) + 1))
+
+
+def test_a_relation_that_has_no_other_beside_it_cannot_be_corrupted(graph: KnowledgeGraph) -> None:
+    with pytest.raises(InputError, match="'likes' is the only one from 'Person' to 'Film'"):
+        make(graph, loss="margin", corrupt="relation")
 
 
 def test_bernoulli_spares_the_side_with_many_answers() -> None:
@@ -131,7 +153,8 @@ def test_stars_are_exchanged_as_a_whole(graph: KnowledgeGraph) -> None:
         assert batch.owner is not None
         for pair in batch.owner.unique():
             star, other = (x[batch.owner == pair] for x in (batch.triples, batch.corrupted))
-            assert len(star) == 3
+            degree = int((batches.triples[:, 0] == star[0, 0]).sum())
+            assert len(star) == len(star.unique(dim=0)) == min(3, degree)
             assert len(star[:, 0].unique()) == len(other[:, 0].unique()) == 1
             assert torch.equal(star[:, 1:], other[:, 1:])
         forward = batch.triples[batch.triples[:, 1] < 3]
@@ -154,3 +177,17 @@ def test_weighed_candidates_stand_for_all(graph: KnowledgeGraph) -> None:
     for kind, sums in seen.items():
         total = float(values[torch.from_numpy(graph.entity_types == kind)].sum())
         assert np.mean(sums) == pytest.approx(total, abs=4 * np.std(sums) / len(sums) ** 0.5)
+
+
+def test_stars_take_every_triple_of_an_entity_alike() -> None:
+    """Three of five, without repetition: each triple is in three fifths of the stars."""
+    rows_ = [(0, 0, t) for t in range(1, 6)]
+    graph = KnowledgeGraph.from_arrays(*np.array(rows_).T, schema=Schema.single(["of"]))
+    batches = make(graph, reciprocal=False, loss="margin", corrupt="vertex", subgraph=3)
+    seen = torch.zeros(6)
+    for number in range(500):
+        for batch in batches.epoch(number):
+            assert len(batch.triples) % 3 == 0
+            seen += torch.bincount(batch.triples[:, 2], minlength=6)
+    share = seen[1:] / seen.sum() * 3
+    assert ((share - 0.6).abs() < 0.06).all()

@@ -41,6 +41,8 @@ class Constraint:
     """The only block size it makes sense for."""
     square: bool = False
     """Whether its blocks have as many rows as columns, whatever their size."""
+    injective: bool = True
+    """Whether maps with enough rows forget nothing, but for exceptions of measure zero."""
 
     def __reduce__(self) -> tuple[Callable[[str], Constraint], tuple[str]]:
         return _named, (self.name,)  # models are pickled by others, and functions cannot be
@@ -116,6 +118,20 @@ _PLAIN = [
         Gram.GENERAL,
     ),
     Constraint(
+        "symmetric",
+        lambda r, c: r * c,
+        lambda p, r, c: (p.unflatten(-1, (r, c)) + p.unflatten(-1, (r, c)).mT) / 2,
+        lambda r, c: torch.eye(r, c).flatten(),
+        Gram.GENERAL,
+    ),
+    Constraint(
+        "multiple",
+        lambda r, c: 1,
+        lambda p, r, c: p.unsqueeze(-1) * torch.eye(r, c).to(p),
+        lambda r, c: torch.ones(1),
+        Gram.BLOCK_MULTIPLE,
+    ),
+    Constraint(
         "orthogonal",
         lambda r, c: r * c,
         _orthogonal,
@@ -147,8 +163,23 @@ _PLAIN = [
         lambda r, c: torch.zeros(c),
         Gram.GENERAL,
         square=True,
+        injective=False,
     ),
 ]
+UNSCALED = ("free", "symmetric", "multiple", "projection")
+"""These would be themselves again, or what they are for no more."""
+SYMMETRIC = {
+    "identity": "identity",
+    "free": "symmetric",
+    "symmetric": "symmetric",
+    "multiple": "multiple",
+    "complex": "multiple",  # a complex number that is its own conjugate is real
+    "quaternion": "multiple",
+    "reflection": "reflection",
+    "projection": "projection",
+    "scaled-identity": "scaled-identity",
+}
+"""Which maps of a kind are their own transpose."""
 
 
 def _scaled(inner: Constraint) -> Constraint:
@@ -169,6 +200,5 @@ def _scaled(inner: Constraint) -> Constraint:
 
 
 CONSTRAINTS: dict[str, Constraint] = {
-    c.name: c
-    for c in [*_PLAIN, *(_scaled(c) for c in _PLAIN if c.name not in ("free", "projection"))]
+    c.name: c for c in [*_PLAIN, *(_scaled(c) for c in _PLAIN if c.name not in UNSCALED)]
 }

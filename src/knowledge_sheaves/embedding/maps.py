@@ -19,6 +19,8 @@ from knowledge_sheaves.sheaf import BlockMap
 End = Literal["head", "tail"]
 LARGEST_GATHERED = 64
 """Blocks with more entries, for each section, are not copied for every triple."""
+STRETCHING = ("free", "symmetric", "multiple", "complex", "quaternion")
+"""Constraints whose parameters are as long as the map stretches."""
 MOST_TOGETHER = 64
 """So many vectors at most share one copy of a relation's blocks."""
 
@@ -136,7 +138,7 @@ class RelationMaps(nn.Module):
         index = self.index[0 if end == "head" else 1][:, edges]
         out = []
         for g in index[0].unique().tolist():
-            if self.groups[g][0].name in ("free", "complex", "quaternion"):
+            if self.groups[g][0].name in STRETCHING:
                 rows = self.parameters_of[g].index_select(0, index[1, index[0] == g])
                 out.append(rows.square().sum(-1))
         return out

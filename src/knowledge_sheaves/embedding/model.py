@@ -15,6 +15,7 @@ from knowledge_sheaves.embedding.config import TIED, SheafConfig
 from knowledge_sheaves.embedding.energies.base import favour, less_favour
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
+from knowledge_sheaves.embedding.priors import map_rules
 from knowledge_sheaves.embedding.scoring import (
     Pool,
     Siblings,
@@ -121,17 +122,13 @@ class SheafEmbedding(nn.Module):
                 f"{relation.name!r} the dimension of its head, or use translation: true."
             )
         backwards = edge >= len(self.graph.schema.relations)
+        if relation.symmetric and config.lifted:  # read backwards it is itself
+            backwards, edge = False, edge % len(self.graph.schema.relations)
         key = (backwards, relation.name if relation.shared else edge)
-        head_spec = MapSpec(config.head, rows, wide, ("head", *key))
+        head_rule, tail_rule = map_rules(config, relation, rows, narrow, tail_rule)
+        head_spec = MapSpec(head_rule, rows, wide, ("head", *key))
         if tail_rule == TIED:
-            return head_spec, MapSpec(config.head, rows, narrow, ("head", *key))
-        if relation.functional and config.tail == "free":
-            if rows < narrow:
-                raise InputError(
-                    f"The functional relation {relation.name!r} needs an injective tail map, so "
-                    f"its dimension cannot be below that of {relation.tail!r}."
-                )
-            tail_rule = "orthogonal"  # orthonormal columns: injective, and well so
+            return head_spec, MapSpec(head_rule, rows, narrow, ("head", *key))
         return head_spec, MapSpec(tail_rule, rows, narrow, ("tail", *key))
 
     # Size and first values.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -105,6 +105,24 @@ class CellularSheaf:
             return self.maps[0].blocks.new_zeros(shape)
         return torch.zeros(shape)
 
+    def to(self, dtype: torch.dtype) -> CellularSheaf:
+        """The same sheaf with its maps in another number type."""
+        if self.zeros().dtype is dtype:
+            return self
+        return replace(self, maps=tuple(m.to(dtype) for m in self.maps))
+
+    def blocks(self) -> list[CellularSheaf]:
+        """The independent sheaves that the blocks of the maps make: this is their direct sum."""
+        return [
+            replace(
+                self,
+                vertex_dims=self.vertex_dims // self.n_blocks,
+                edge_dims=self.edge_dims // self.n_blocks,
+                maps=tuple(BlockMap(m.blocks[..., n : n + 1, :, :]) for m in self.maps),
+            )
+            for n in range(self.n_blocks)
+        ]
+
     @cached_property
     def vertex_offsets(self) -> IntArray:
         """Where each vertex's stalk starts in a 0-cochain; the last entry is its length."""
@@ -162,7 +180,7 @@ class CellularSheaf:
         return delta
 
     def coboundary_sparse(self) -> sp.csr_array:
-        """δ as a scipy sparse matrix, built map by map."""
+        """δ as a scipy sparse matrix in double precision, built map by map."""
         if self.batch_shape:
             raise InputError("A batch of sheaves has no single sparse matrix; index it first.")
         parts = []
@@ -170,7 +188,7 @@ class CellularSheaf:
         for vertices, index, sign in ends:
             for number in np.unique(index):
                 edges = np.flatnonzero(index == number)
-                dense = sp.coo_array(self.maps[number].dense().detach().cpu().numpy())
+                dense = sp.coo_array(self.maps[number].dense().detach().double().cpu().numpy())
                 rows = self.edge_offsets[edges][:, None] + dense.row
                 cols = self.vertex_offsets[vertices[edges]][:, None] + dense.col
                 values = np.broadcast_to(sign * dense.data, rows.shape)
@@ -233,11 +251,15 @@ class CellularSheaf:
 
     # Sections and the spectrum: see `sections` for how they are computed.
 
-    def global_sections(self, tol: float = 1e-9) -> Tensor:
-        """An orthonormal basis of H⁰ = ker δ, as columns."""
+    def global_sections(self, tol: float | None = None) -> Tensor:
+        """An orthonormal basis of H⁰ = ker δ, as columns.
+
+        ``tol`` is what counts as zero beside δ's largest singular value: unless told, 1e-9, or the
+        rounding of the maps where they are coarser.
+        """
         return sections.global_sections(self, tol)
 
-    def first_cohomology_dimension(self, tol: float = 1e-9) -> int:
+    def first_cohomology_dimension(self, tol: float | None = None) -> int:
         """dim H¹ = dim coker δ: how many independent translations no embedding can satisfy."""
         rank = int(self.vertex_offsets[-1]) - self.global_sections(tol).shape[1]
         return int(self.edge_offsets[-1]) - rank
@@ -250,7 +272,7 @@ class CellularSheaf:
         """The smallest eigenvalues of L, ascending (all of them unless told how many)."""
         return sections.spectrum(self, count)
 
-    def spectral_gap(self, tol: float = 1e-9) -> float:
+    def spectral_gap(self, tol: float | None = None) -> float:
         """The smallest eigenvalue of L that is not zero (infinite if there is none)."""
         return sections.spectral_gap(self, tol)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,28 +15,39 @@ from knowledge_sheaves.sheaf.cellular import CellularSheaf
 from knowledge_sheaves.sheaf.linalg import diagonal_scale
 from knowledge_sheaves.sheaf.quadratic import Prior, QuadraticForm, accumulate
 
+K = TypeVar("K")
+
 
 def energy_form(
-    sheaf: CellularSheaf, translation: Tensor | None = None, sections: int | None = None
+    sheaf: CellularSheaf,
+    translation: Tensor | None = None,
+    sections: int | None = None,
+    weights: Tensor | None = None,
+    working: torch.dtype = torch.float64,
 ) -> QuadraticForm:
-    """V(x) = ‖δx − b‖² as a quadratic form over the vertices of the sheaf's graph.
+    """V(x) = Σ_e w_e ‖(δx − b)_e‖² as a quadratic form over the vertices of the sheaf's graph.
 
     ``translation`` b is a 1-cochain, (edge dimensions,) or (..., edge dimensions, k). Without one,
-    say for how many ``sections`` the form is meant (one, unless told otherwise).
+    say for how many ``sections`` the form is meant (one, unless told otherwise). ``weights``
+    (..., edges) weigh edges against each other; without them each counts once. ``working`` is the
+    number type of the arithmetic until unknowns are eliminated: see `QuadraticForm`.
     """
     square: dict[tuple[int, int], Tensor] = {}
     linear: dict[int, Tensor] = {}
-    constant = sheaf.zeros()
+    dtype = sheaf.zeros().dtype
+    constant = sheaf.zeros(*sheaf.batch_shape).to(working)  # a batch of forms, also where all is 0
     for e in range(sheaf.graph.num_edges):
-        ends = _signed_maps(sheaf, e)
-        for u, f in ends.items():
-            for v, g in ends.items():
+        root = None if weights is None else weights[..., e, None, None, None].to(working).sqrt()
+        ends = _signed_maps(sheaf, e, root, working)
+        for u, (sign, f) in ends.items():
+            for v, (other, g) in ends.items():
                 if u <= v:
-                    accumulate(square, (u, v), f.mT @ g)
+                    _add(square, (u, v), sign * other, f.mT @ g)
         if translation is not None:
-            b = to_blocks(sheaf.edge_stalk(translation, e), sheaf.n_blocks)
-            for v, f in ends.items():
-                accumulate(linear, v, -(f.mT @ b))
+            b = to_blocks(sheaf.edge_stalk(translation, e), sheaf.n_blocks).to(working)
+            b = b if root is None else root * b
+            for v, (sign, f) in ends.items():
+                _add(linear, v, -sign, f.mT @ b)
             constant = constant + b.square().sum((-3, -2, -1))
     if translation is not None:
         sections = 1 if translation.ndim == 1 else translation.shape[-1]
@@ -47,15 +59,29 @@ def energy_form(
         n_blocks=sheaf.n_blocks,
         sections=sections or 1,
         scale={u: diagonal_scale(block) for (u, v), block in square.items() if u == v},
+        dtype=dtype,
     )
 
 
-def _signed_maps(sheaf: CellularSheaf, edge: int) -> dict[int, Tensor]:
-    """The row of δ that belongs to an edge; on a self-loop the two maps meet in one vertex."""
-    ends: dict[int, Tensor] = {}
-    accumulate(ends, int(sheaf.graph.heads[edge]), -sheaf.head(edge).blocks)
-    accumulate(ends, int(sheaf.graph.tails[edge]), sheaf.tail(edge).blocks)
-    return ends
+def _signed_maps(
+    sheaf: CellularSheaf, edge: int, root: Tensor | None, working: torch.dtype
+) -> dict[int, tuple[int, Tensor]]:
+    """The row of √w δ that belongs to an edge; on a loop the two maps meet in one vertex."""
+    head, tail = int(sheaf.graph.heads[edge]), int(sheaf.graph.tails[edge])
+    maps = [m.blocks.to(working) for m in (sheaf.head(edge), sheaf.tail(edge))]
+    f, g = maps if root is None else (root * m for m in maps)
+    return {head: (1, g - f)} if head == tail else {head: (-1, f), tail: (1, g)}
+
+
+def _add(terms: dict[K, Tensor], key: K, sign: int, product: Tensor) -> None:
+    """Add a product that nobody else holds: in place, since these are the largest tensors here."""
+    if sign < 0:
+        product.neg_()
+    held = terms.get(key)
+    if held is not None and torch.broadcast_shapes(held.shape, product.shape) == held.shape:
+        held.add_(product)
+    else:
+        accumulate(terms, key, product)
 
 
 def schur_complement(
@@ -134,7 +160,7 @@ def harmonic_extension(
     cochain = torch.cat(parts, -2) if parts else sheaf.zeros(0, 1)
     if plain and cochain.ndim == 2 and cochain.shape[-1] == 1:
         cochain = cochain.squeeze(-1)
-    return Extension(cochain, form.fix(best).constant, form)
+    return Extension(cochain, form(best), form)
 
 
 def _unknown(sheaf: CellularSheaf, boundary: Collection[int]) -> list[int]:

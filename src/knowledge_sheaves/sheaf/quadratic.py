@@ -48,6 +48,11 @@ class QuadraticForm:
     ``constant`` is (...). ``scale[v]`` remembers how large S_vv was before anything was
     eliminated, which tells rounding from rank.
 
+    The arithmetic is that of the tensors, float64 in an `energy_form`: in float32 the product of
+    a map with itself has already lost what tells an ill-conditioned system from a singular one.
+    Results (values, minimisers, and the form that `eliminate` leaves) have the number type
+    ``dtype`` of the maps and candidates.
+
     >>> from knowledge_sheaves.graph import Multigraph
     >>> from knowledge_sheaves.sheaf import CellularSheaf, energy_form
     >>> one = torch.ones(1, 1)
@@ -65,6 +70,7 @@ class QuadraticForm:
     n_blocks: int
     sections: int
     scale: Mapping[int, Tensor]
+    dtype: torch.dtype | None = None
 
     @property
     def vertices(self) -> tuple[int, ...]:
@@ -81,7 +87,7 @@ class QuadraticForm:
         missing = [v for v in self.widths if v not in values]
         if missing:
             raise InputError(f"The form needs values for the vertices {missing} as well.")
-        return self.fix({v: values[v] for v in self.widths}).constant
+        return self._result(self.fix({v: values[v] for v in self.widths}).constant)
 
     def fix(self, values: Mapping[int, Tensor]) -> QuadraticForm:
         """The form over the other vertices once these have values (dim,) or (..., dim, k)."""
@@ -96,8 +102,9 @@ class QuadraticForm:
         constant = self.constant
         for v, prior in priors.items():
             mean = self._blocks(v, prior.mean)
-            pull = prior.precision.blocks @ mean
-            accumulate(square, (v, v), prior.precision.blocks)
+            precision = prior.precision.blocks.to(mean)
+            pull = precision @ mean
+            accumulate(square, (v, v), precision)
             accumulate(linear, v, -pull)
             constant = constant + _dot(mean, pull)
             scale[v] = diagonal_scale(square[v, v])
@@ -114,12 +121,12 @@ class QuadraticForm:
             vertex = min(left, key=lambda v: (len(form._neighbours(v)), v))
             form = form._eliminate(vertex)
             left.remove(vertex)
-        return form
+        return form._in_results()
 
     def minimiser(self) -> dict[int, Tensor]:
         """Where the form is smallest (of smallest norm if there are many), by vertex."""
         square, linear = self._joined()
-        y = psd_solve(square, -linear, self._joined_scale())
+        y = self._result(psd_solve(square, -linear, self._joined_scale()))
         parts = torch.split(y, list(self.widths.values()), dim=-2)
         return {v: part.flatten(-3, -2) for v, part in zip(self.widths, parts, strict=True)}
 
@@ -133,7 +140,7 @@ class QuadraticForm:
         Within a block the vertices follow each other in the order of ``vertices``.
         """
         inverse = pseudoinverse(self._joined()[0], self._joined_scale())
-        return BlockMap(torch.as_tensor(variance) * inverse)
+        return BlockMap(self._result(torch.as_tensor(variance) * inverse))
 
     def evaluate(self, candidates: Tensor | Candidates) -> Tensor:
         """The form at every candidate (n, dim) or (n, dim, k) for its only vertex: (..., n).
@@ -154,7 +161,39 @@ class QuadraticForm:
         zero = self.constant.new_zeros(())
         full = zero.expand(*shape, shape[-1]) if square is None else square
         slope = zero.expand(*shape, self.sections) if linear is None else linear
-        return candidates.evaluate(full.expand(*shape, -1), slope.expand(*shape, -1), self.constant)
+        dtype = candidates.flat.dtype
+        return candidates.evaluate(
+            full.to(dtype).expand(*shape, -1),
+            slope.to(dtype).expand(*shape, -1),
+            self.constant.to(dtype),
+        )
+
+    def indifferent(self, tol: float | None = None) -> Tensor:
+        """Whether nothing depends on the vertices that are left, up to rounding: (...), Boolean.
+
+        So it is where the unknowns that were eliminated could satisfy everything, whatever the
+        others are: on a path of two relations with d_r ≤ d_s / 2. Then all candidates have the
+        same energy, and rounding would rank them. ``tol`` is relative to what was there before
+        the elimination. Energies are never negative, so where S is zero, ℓ is as well.
+
+        >>> from knowledge_sheaves.graph import Multigraph
+        >>> from knowledge_sheaves.sheaf import CellularSheaf, energy_form
+        >>> left, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+        >>> path = Multigraph.from_edges(3, [(0, 1), (1, 2)])
+        >>> sheaf = CellularSheaf.from_maps(path, [2, 2, 2], [left, left], [right, right])
+        >>> energy_form(sheaf).eliminate([1]).indifferent()
+        tensor(True)
+        """
+        if tol is None:
+            # What elimination leaves of rounding: systems nearer to singular are taken as such.
+            working = 16 * torch.finfo(torch.float64).eps ** 0.5
+            tol = max(working, 16 * torch.finfo(self.dtype or self.constant.dtype).eps)
+        found = torch.ones(self._batch(), dtype=torch.bool, device=self.constant.device)
+        for vertex in self.widths:
+            own = self.block(vertex, vertex)
+            if own is not None:
+                found = found & (own.abs().amax((-2, -1)) <= tol * self.scale[vertex]).all(-1)
+        return found
 
     def factorise(self) -> InducedMaps:
         """Write a form on two vertices as one edge between them, up to a constant.
@@ -171,11 +210,27 @@ class QuadraticForm:
         inverse_root = torch.where(kept, values, 1).rsqrt() * kept
         maps = root.unsqueeze(-1) * vectors.mT
         translation = inverse_root.unsqueeze(-1) * (vectors.mT @ linear)
+        constant = self.constant - _dot(translation, translation)
+        maps = self._result(maps)
         return InducedMaps(
             BlockMap(maps[..., : self.widths[head]]),
             BlockMap(-maps[..., self.widths[head] :]),
-            translation.flatten(-3, -2),
-            self.constant - _dot(translation, translation),
+            self._result(translation.flatten(-3, -2)),
+            self._result(constant),
+        )
+
+    def _result(self, value: Tensor) -> Tensor:
+        return value if self.dtype is None else value.to(self.dtype)
+
+    def _in_results(self) -> QuadraticForm:
+        if self.dtype is None or self.dtype is self.constant.dtype:
+            return self
+        return replace(
+            self,
+            square={key: self._result(block) for key, block in self.square.items()},
+            linear={v: self._result(term) for v, term in self.linear.items()},
+            constant=self._result(self.constant),
+            scale={v: self._result(size) for v, size in self.scale.items()},
         )
 
     def _fix(self, vertex: int, x: Tensor) -> QuadraticForm:
@@ -204,9 +259,8 @@ class QuadraticForm:
         square, linear, constant = dict(self.square), dict(self.linear), self.constant
         for i, u in enumerate(neighbours):
             for v, column in zip(neighbours[i:], solved[i:], strict=False):
-                accumulate(
-                    square, self._key(u, v), -(columns[i].mT @ column), flip=self._flip(u, v)
-                )
+                drop = (columns[i].mT @ column).neg_()  # in place: the largest tensors here
+                accumulate(square, self._key(u, v), drop, flip=self._flip(u, v))
         if vertex in self.linear:
             for column, u in zip(columns, neighbours, strict=False):
                 accumulate(linear, u, -(column.mT @ solved[-1]))
@@ -248,7 +302,7 @@ class QuadraticForm:
     def _blocks(self, vertex: int, value: Tensor) -> Tensor:
         if vertex not in self.widths:
             raise InputError(f"Vertex {vertex} is not among {list(self.widths)}.")
-        blocks = to_blocks(value, self.n_blocks)
+        blocks = to_blocks(value.to(self.constant.dtype), self.n_blocks)
         if blocks.shape[-2:] != (self.widths[vertex], self.sections):
             dim = self.n_blocks * self.widths[vertex]
             raise InputError(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.losses import LOSSES
@@ -63,6 +64,8 @@ class Batches:
             for kind in range(len(model.widths))
         ]
         self.against = LOSSES[config.loss].against
+        if self.against == "corrupted" and config.corrupt == "relation":
+            self._check_others()
         self._shares: dict[tuple[int, int], Tensor] = {}
 
     def __len__(self) -> int:
@@ -127,10 +130,10 @@ class Batches:
         self, triples: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         how = self.config.corrupt
+        owner, corrupted = None, triples.clone()
         if how == "vertex":
-            return self._stars(triples, generator)
-        corrupted = triples.clone()
-        if how == "relation":
+            triples, corrupted, owner = self._stars(triples, generator)
+        elif how == "relation":
             corrupted[:, 1] = self._other_relations(triples[:, 1], generator)
         else:
             at_head = self._at_head(triples, generator)
@@ -139,7 +142,9 @@ class Batches:
         if self.config.filter_negatives:
             new = ~self._known(corrupted)
             triples, corrupted = triples[new], corrupted[new]
-        return triples, corrupted, None
+            if owner is not None:  # stars that lost all their triples are no pairs any more
+                owner = owner[new].unique(return_inverse=True)[1] if new.any() else None
+        return triples, corrupted, owner
 
     def _at_head(self, triples: Tensor, generator: torch.Generator) -> Tensor:
         """Which triples are corrupted at the head."""
@@ -178,26 +183,38 @@ class Batches:
         for pair in types[edges].unique(dim=0):
             mine = (types[edges] == pair).all(1)
             options = (types == pair).all(1).nonzero().squeeze(1)
-            out[mine] = options[
-                torch.randint(len(options), (int(mine.sum()),), generator=generator)
-            ]
+            drawn = torch.randint(len(options) - 1, (int(mine.sum()),), generator=generator)
+            place = torch.searchsorted(options, edges[mine])
+            out[mine] = options[drawn + (drawn >= place)]  # any but the relation itself
         return out
 
-    def _stars(
-        self, triples: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Stars around the heads of the batch, and the same stars around other entities."""
+    def _check_others(self) -> None:
+        """Refuse to corrupt relations where one has no other to be exchanged for."""
+        kinds, counts = np.unique(self.model.edge_types, axis=0, return_counts=True)
+        for head, tail in kinds[counts == 1].tolist():
+            edge = int((self.model.edge_types == (head, tail)).all(1).argmax())
+            relation = self.graph.schema.relations[edge % self.model.num_relations]
+            raise InputError(
+                f"corrupt: relation exchanges relations between the same two types, but "
+                f"{relation.name!r} is the only one from {relation.head!r} to {relation.tail!r}: "
+                f"choose both, tail, head or vertex."
+            )
+
+    def _stars(self, triples: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Stars around the heads of the batch, and the same stars around other entities.
+
+        A star has as many triples as ``subgraph`` says, or all that its centre has.
+        """
         centres = triples[:: self.config.subgraph, 0].contiguous()
         order, heads = self._by_head
         first = torch.searchsorted(heads, centres)
         last = torch.searchsorted(heads, centres, right=True)
-        draw = torch.rand(len(centres), self.config.subgraph, generator=generator)
-        rows = first.unsqueeze(1) + (draw * (last - first).unsqueeze(1)).long()
-        positive = self.triples[order[rows]]
+        places = _without_repetition(last - first, self.config.subgraph, generator)
+        owner, column = (places >= 0).nonzero(as_tuple=True)
+        positive = self.triples[order[first[owner] + places[owner, column]]]
         corrupted = positive.clone()
-        corrupted[:, :, 0] = self._same_type(centres, generator).unsqueeze(1)
-        owner = torch.arange(len(centres)).repeat_interleave(self.config.subgraph)
-        return positive.flatten(0, 1), corrupted.flatten(0, 1), owner
+        corrupted[:, 0] = self._same_type(centres, generator)[owner]
+        return positive, corrupted, owner
 
     @cached_property
     def _by_head(self) -> tuple[Tensor, Tensor]:
@@ -211,6 +228,22 @@ class Batches:
         rows[backwards] = rows[backwards].flip(1)
         rows[backwards, 1] -= self.model.num_relations
         return torch.from_numpy(self.graph.contains(rows.numpy()))
+
+
+def _without_repetition(sizes: Tensor, wanted: int, generator: torch.Generator) -> Tensor:
+    """For every size n, ``wanted`` different numbers below n, or all of them and −1 for the rest.
+
+    Floyd's way: the j-th draw is from one number more than the one before, and takes that number
+    itself if what it drew is taken already.
+    """
+    taken = sizes.new_full((len(sizes), wanted), -1)
+    count = sizes.clamp(max=wanted)
+    for j in range(wanted):
+        newest = sizes - count + j
+        draw = (torch.rand(len(sizes), generator=generator) * (newest + 1)).long()
+        again = (taken[:, :j] == draw.unsqueeze(1)).any(1)
+        taken[:, j] = torch.where(j < count, torch.where(again, newest, draw), -1)
+    return taken
 
 
 def _log_choose(total: Tensor, size: int) -> Tensor:

@@ -90,12 +90,13 @@ class RowAdam(RowOptimiser):
         state["steps"] += 1
         state["mean"].lerp_(gradient, 1 - first)
         state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        shape = (-1, *[1] * (gradient.ndim - 1))
-        steps = state["steps"].reshape(shape)
+        steps = state["steps"].reshape(-1, *[1] * (gradient.ndim - 1))
         # 1 − βⁿ without losing its digits: not every device has double precision.
         grown, widened = (-torch.expm1(steps * math.log(beta)) for beta in (first, second))
-        spread = (state["square"] / widened).sqrt_()
-        return group["lr"] * state["mean"] / (grown * (spread + group["eps"]))
+        # What corrects the second moment is drawn out of the root: fewer passes over the rows.
+        root = widened.sqrt()
+        spread = state["square"].sqrt().add_(group["eps"] * root)
+        return (state["mean"] / spread).mul_(group["lr"] * root / grown)
 
 
 OPTIMISERS: dict[str, type[RowOptimiser]] = {"adagrad": RowAdagrad, "adam": RowAdam}

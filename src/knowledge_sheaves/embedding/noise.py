@@ -1,0 +1,101 @@
+"""How exactly each relation holds: its own noise, estimated from the residuals of facts.
+
+V_e / σ_r² weighs relations against each other: a relation that is hardly ever met exactly says less
+about an unknown than one that always is. Give `relation_weights` to `sheaf.energy_form`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding.model import SheafEmbedding
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+
+SHRINK = 10.0
+"""Relations with few facts are drawn towards all others, as if by so many facts more."""
+MOST_FACTS = 100
+"""Facts of a lifted relation that are compared with all entities."""
+TEMPERATURES = np.logspace(-3, 3, 121)
+
+
+@torch.no_grad()
+def relation_noise(
+    model: SheafEmbedding, facts: KnowledgeGraph | None = None, shrink: float = SHRINK
+) -> Tensor:
+    """σ_r² of every edge of the model, reciprocal ones included: (edges,).
+
+    It is the mean energy per dimension of a relation's facts (those held out from training where
+    there are any; ``facts`` gives others). In a lifted model most of the energy is M², whatever the
+    relation; its place takes the temperature τ_r at which the softmax over all tails makes the
+    facts likeliest.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+    >>> model = SheafEmbedding(model_config("transe", dim=4), graph)
+    >>> relation_noise(model).shape                     # r, s, and both read backwards
+    torch.Size([4])
+    """
+    triples = _edges(model, facts)
+    if not len(triples):
+        raise InputError("Noise is estimated from facts, and there are none.")
+    if model.config.lifted:
+        return _temperatures(model, triples, shrink)
+    edges, count = triples[:, 1], len(model.edge_types)
+    dims = torch.tensor([model.maps.map("head", e).rows for e in range(count)])
+    per_dimension = model.energies(triples).double() / (dims[edges] * model.config.sections)
+    numbers = torch.bincount(edges, minlength=count)
+    sums = torch.zeros(count, dtype=torch.float64).index_add(0, edges, per_dimension)
+    # Logarithms are drawn together: a relation a hundred times as exact should stay so.
+    logs = (sums / numbers.clamp(min=1)).clamp(min=1e-30).log()
+    overall = (numbers * logs).sum() / numbers.sum()
+    drawn = (numbers * logs + shrink * overall) / (numbers + shrink).clamp(min=1e-12)
+    return torch.where(numbers > 0, drawn, overall).exp().float()
+
+
+def relation_weights(
+    model: SheafEmbedding, facts: KnowledgeGraph | None = None, shrink: float = SHRINK
+) -> Tensor:
+    """1 / σ_r² of every edge, scaled so that the weights' geometric mean is 1."""
+    log = -relation_noise(model, facts, shrink).clamp(min=1e-30).log()
+    return (log - log.mean()).exp()
+
+
+def _edges(model: SheafEmbedding, facts: KnowledgeGraph | None) -> Tensor:
+    """Facts as edges of the model, in both directions where it has them."""
+    from knowledge_sheaves.embedding.storage import dataset_of
+
+    known = facts or dataset_of(model).valid or model.graph
+    rows = torch.from_numpy(np.array(known.triples, dtype=np.int64))
+    if not model.config.reciprocal:
+        return rows
+    backwards = rows.flip(1)
+    backwards[:, 1] += model.num_relations
+    return torch.cat([rows, backwards])
+
+
+def _temperatures(model: SheafEmbedding, triples: Tensor, shrink: float) -> Tensor:
+    """τ_r on a grid, in units of the scores' spread: steps of 12 %."""
+    count = len(model.edge_types)
+    costs = np.zeros((count, len(TEMPERATURES)))
+    numbers = np.zeros(count)
+    unit = _spread(model, triples)
+    for edge in triples[:, 1].unique().tolist():
+        rows = triples[triples[:, 1] == edge][:MOST_FACTS]
+        scores = model.score_tails(rows[:, 0], rows[:, 1])
+        own = scores.gather(1, rows[:, 2:])
+        for place, temperature in enumerate(TEMPERATURES * unit):
+            surprise = torch.logsumexp((own - scores) / temperature, 1)
+            costs[edge, place] = float(surprise.sum())
+        numbers[edge] = len(rows)
+    pooled = costs.sum(0) / numbers.sum()
+    best = (costs + shrink * pooled).argmin(1)
+    return torch.from_numpy(unit * TEMPERATURES[best]).float()
+
+
+def _spread(model: SheafEmbedding, triples: Tensor) -> float:
+    rows = triples[:: max(1, len(triples) // MOST_FACTS)]
+    scores = model.score_tails(rows[:, 0], rows[:, 1])
+    return float(scores[scores.isfinite()].std().clamp(min=1e-12))
