@@ -1,19 +1,94 @@
-"""Folders that are replaced as a whole: a reader, or a kill, meets the old one or the new one.
+"""Files and folders: read with a clear error, written so that nobody ever meets half of one.
 
-The new folder is written beside the old one and takes its place with a rename. No system renames
-over a full folder, so the old one steps aside for a moment; whoever comes then reads it there.
+What is written stands beside its place, under a name of its own, and takes its place with a rename:
+a reader, or a kill, meets the old or the new. Writers of one place wait for each other; what a
+killed one left behind is removed by the next.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import yaml
+from filelock import FileLock, Timeout
+
+from knowledge_sheaves.errors import InputError, OutputError
 
 Read = TypeVar("Read")
+PATIENCE = 600.0
+"""Seconds that a writer waits for another one of the same place."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def read_data(path: Path) -> Any:
+    """The data of a JSON file, by its ending, or else of a YAML file; errors name file and line."""
+    return parse_data(read_text(path), path)
+
+
+def parse_data(text: str, path: Path) -> Any:
+    """The data of the text of a file: JSON if its name says so, YAML otherwise."""
+    try:
+        return json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}.") from None
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{line}: not valid YAML: {problem or error}.") from None
+    except ValueError as error:  # a date or a number that is none
+        raise InputError(f"{path} holds a value that cannot be read: {error}.") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply.") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text, all or nothing."""
+    with writing(path) as beside:
+        # Half of a surrogate pair is no character, but a name read in Python may hold one.
+        beside.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write data as JSON that a person can read, all or nothing."""
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """Give a name to write to, and put that file in the place of ``path`` at the end.
+
+    After an error inside the block the old file is still there, untouched.
+
+    >>> with writing(Path("build/numbers.txt")) as beside:  # doctest: +SKIP
+    ...     beside.write_text("1 2 3")
+    """
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "not an ordinary file"
+        raise OutputError(f"{path} cannot be written: it is {what}; choose another name.")
+    path = path.resolve()
+    with said_of(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path), _own_name(path) as beside:
+            yield beside
+            _flush(beside)
+            beside.replace(path)
 
 
 @contextmanager
@@ -21,28 +96,28 @@ def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
     """Give an empty folder to write to, and put it in the place of ``folder`` at the end.
 
     What the old folder holds besides the files in ``own`` is kept. After an error inside the block
-    the old folder is still there, untouched.
+    the old folder is still there, untouched. No system renames over a full folder, so the old one
+    steps aside for a moment; whoever comes then reads it there (`reading`).
     """
     folder = folder.resolve()
-    new, aside = _beside(folder, "new"), _beside(folder, "old")
-    if not folder.exists() and aside.exists():
-        aside.rename(folder)  # a save was killed between its two renames
-    for leftover in (new, aside):
-        shutil.rmtree(leftover, ignore_errors=True)
-    new.mkdir(parents=True)
-    try:
-        yield new
-        if folder.exists():
-            _keep_companions(folder, new, own)
-        _flush(new)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    if folder.exists():
-        folder.rename(aside)
-    new.rename(folder)
-    _flush_one(folder.parent)
-    shutil.rmtree(aside, ignore_errors=True)
+    aside = _aside(folder)
+    with said_of(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder), _own_name(folder) as new:
+            if not folder.exists() and aside.exists():
+                aside.rename(folder)  # a save was killed between its two renames
+            _remove(aside)
+            new.mkdir()
+            yield new
+            if folder.exists():
+                _keep_companions(folder, new, own)
+            for path in (*new.iterdir(), new):
+                _flush(path)
+            if folder.exists():
+                folder.rename(aside)
+            new.rename(folder)
+            _flush(folder.parent)
+            _remove(aside)
 
 
 def reading(folder: Path, read: Callable[[Path], Read]) -> Read:
@@ -57,12 +132,67 @@ def reading(folder: Path, read: Callable[[Path], Read]) -> Read:
                 raise
 
 
-def _beside(folder: Path, what: str) -> Path:
-    return folder.with_name(f".{folder.name}.{what}")
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other writers of a place out, in this process and in others."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=PATIENCE, poll_interval=0.01)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise OutputError(
+            f"{path} cannot be written: another process has been writing it for "
+            f"{PATIENCE / 60:.0f} minutes; end that one first."
+        ) from None
+    try:
+        yield
+    finally:
+        # Removed while it is held: whoever waits for it sees that it is gone, and makes a new one.
+        with suppress(OSError):
+            os.unlink(lock.lock_file)
+        lock.release()
+
+
+@contextmanager
+def said_of(path: Path) -> Iterator[None]:
+    """Turn what the system says of a failed write into a sentence that names the file."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _own_name(path: Path) -> Iterator[Path]:
+    """A name that no other writer has; what killed writers left is removed, as is one's own.
+
+    Its ending is that of the file, because some writers choose the format by it.
+    """
+    left = re.compile(rf"{re.escape(f'.{path.name}')}\.[0-9a-f]{{8}}\.new{re.escape(path.suffix)}")
+    for name in os.listdir(path.parent):
+        if left.fullmatch(name):
+            _remove(path.with_name(name))
+    mine = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new{path.suffix}")
+    try:
+        yield mine
+    finally:
+        _remove(mine)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
 
 
 def _present(folder: Path) -> Path:
-    aside = _beside(folder, "old")
+    aside = _aside(folder)
     return aside if not folder.exists() and aside.exists() else folder
 
 
@@ -92,16 +222,9 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _flush(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_file():
-            _flush_one(path)
-    _flush_one(folder)
-
-
-def _flush_one(path: Path) -> None:
-    if os.name != "posix":  # elsewhere a folder cannot be opened
-        return
+def _flush(path: Path) -> None:
+    if os.name != "posix" or not (path.is_file() or path.is_dir()):
+        return  # elsewhere a folder cannot be opened
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -339,7 +339,7 @@ def test_options_come_from_files(tmp_path: Path) -> None:
     as_json.write_text(json.dumps({"epochs": 3}))
     assert TrainingConfig.load(as_json).epochs == 3
     path.write_text("epochs: [")
-    with pytest.raises(InputError, match=r"a\.yaml is not valid YAML"):
+    with pytest.raises(InputError, match=r"a\.yaml, line 1: not valid YAML"):
         TrainingConfig.load(path)
     path.write_text("loss: hinge")
     with pytest.raises(InputError, match=r"a\.yaml: loss must be one of"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,8 +114,9 @@ def benchmark(
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    path.write_text(f"{text}\n", encoding="utf-8")
+    from knowledge_sheaves.files import write_json
+
+    write_json(path, document)
     typer.echo(f"Wrote {path}", err=True)
 
 

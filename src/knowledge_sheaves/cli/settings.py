@@ -83,20 +83,10 @@ def _configs(given: Mapping[str, Any]) -> tuple[SheafConfig, TrainingConfig]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
-
     from knowledge_sheaves.errors import InputError
+    from knowledge_sheaves.files import read_data
 
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}: not valid YAML: {problem or error}.") from None
+    data = read_data(path)
     if not isinstance(data, dict):
         raise InputError(f"{path} must be a list of settings, one name: value a line.")
     return data

@@ -67,6 +67,7 @@ def tune(
     import yaml
 
     from knowledge_sheaves.errors import InputError, SheafError
+    from knowledge_sheaves.files import write_text
 
     options = {"model": model, "dim": dim, "epochs": epochs, "seed": seed, "threads": threads}
     chosen, training = make_settings(config, options, settings)
@@ -83,7 +84,7 @@ def tune(
     if not found.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
         raise SheafError("No trial came to its end, so there are no best settings yet; run more.")
     best = found.best_trial.user_attrs[SETTINGS]
-    out.write_text(yaml.safe_dump(best, sort_keys=False), encoding="utf-8")
+    write_text(out, yaml.safe_dump(best, sort_keys=False))
     if as_json:
         print_json({"validation_mrr": found.best_value, "settings": best, "file": str(out)})
         return
@@ -165,9 +166,9 @@ def _as_file(model: SheafConfig, training: TrainingConfig) -> dict[str, Any]:
 
 
 def _names_in(config: Path | None) -> set[str]:
-    import yaml
+    from knowledge_sheaves.files import read_data
 
-    return set() if config is None else set(yaml.safe_load(config.read_text(encoding="utf-8")))
+    return set() if config is None else set(read_data(config))
 
 
 def _open(path: Path, name: str, seed: int) -> Study:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
-
 from knowledge_sheaves.embedding.constraints import CONSTRAINTS
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import read_data
 from knowledge_sheaves.graph.vocabulary import suggestion
 
 TIED = "tied"
@@ -161,15 +159,9 @@ class SheafConfig:
 
 def load_options(path: str | Path, build: Callable[[Any], Options]) -> Options:
     """Build something from the data of a YAML or JSON file; errors name the file."""
-    path = Path(path)
+    data = read_data(Path(path))
     try:
-        text = path.read_text(encoding="utf-8")
-        return build(json.loads(text) if path.suffix == ".json" else yaml.safe_load(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    except (yaml.YAMLError, json.JSONDecodeError) as error:
-        problem = " ".join(str(error).split())
-        raise InputError(f"{path} is not valid YAML or JSON: {problem}.") from None
+        return build(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -27,9 +27,9 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from knowledge_sheaves import __version__
-from knowledge_sheaves.embedding.atomic import reading, replacing
 from knowledge_sheaves.embedding.config import SheafConfig
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import reading, replacing, write_json, write_text
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema, Vocabulary
 from knowledge_sheaves.graph.dataset import Dataset
 
@@ -121,8 +121,8 @@ def save(model: SheafEmbedding, folder: Path) -> None:
     """Write a model, all or nothing; a model that was in the folder is replaced."""
     check_target(folder)
     with replacing(folder, OWN) as new:
-        _write_text(new / ENTITIES, _entity_lines(model.graph))
-        _write_json(new / SCHEMA, model.graph.schema.to_dict())
+        write_text(new / ENTITIES, _entity_lines(model.graph))
+        write_json(new / SCHEMA, model.graph.schema.to_dict())
         held_out = model.info.held_out if model.info else {}
         facts = {"train": model.graph.triples, **held_out}
         rows = {name: np.ascontiguousarray(triples) for name, triples in facts.items()}
@@ -139,16 +139,14 @@ def save(model: SheafEmbedding, folder: Path) -> None:
                 "sha256": {name: _sha256(new / name) for name in SEALED},
             }
         )
-        _write_json(new / CONFIG, config | {"seal": _seal(config)})
+        write_json(new / CONFIG, config | {"seal": _seal(config)})
         if model.info and model.info.metrics:
             save_metrics(model.info.metrics, new)
 
 
 def save_metrics(metrics: Mapping[str, Any], folder: Path) -> None:
     """Write how good a model is into its folder."""
-    beside = folder / f".{METRICS}"
-    _write_json(beside, metrics)
-    beside.replace(folder / METRICS)
+    write_json(folder / METRICS, metrics)
 
 
 def save_calibration(calibration: Mapping[str, float], folder: Path) -> None:
@@ -156,9 +154,7 @@ def save_calibration(calibration: Mapping[str, float], folder: Path) -> None:
     config = reading(folder, _read_config)
     info = config.get("info") or ModelInfo().to_dict()
     said = _plain(config | {"info": info | {"calibration": dict(calibration)}})
-    beside = folder / f".{CONFIG}"
-    _write_json(beside, said | {"seal": _seal(said)})
-    beside.replace(folder / CONFIG)
+    write_json(folder / CONFIG, said | {"seal": _seal(said)})
 
 
 def load(cls: type[Model], folder: Path) -> Model:
@@ -191,15 +187,6 @@ def _entity_lines(graph: KnowledgeGraph) -> str:
         )
     ]
     return "\n".join(lines) + "\n"
-
-
-def _write_text(path: Path, text: str) -> None:
-    # Half of a surrogate pair is no character, but a name read in Python may hold one.
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-
-
-def _write_json(path: Path, data: object) -> None:
-    _write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
 
 
 def _plain(data: object) -> Any:

@@ -37,6 +37,7 @@ from knowledge_sheaves.evaluation.queries import (
     ranked_and_filtered,
     take,
 )
+from knowledge_sheaves.files import read_data, write_text
 from knowledge_sheaves.graph.arrays import gather_slices
 from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
@@ -241,15 +242,13 @@ class _State:
             "seconds": result.seconds,
             "ranks": result.ranks.ranks.tolist(),
         }
-        beside = self.path.with_name(f".{self.path.name}")
-        beside.write_text(json.dumps({"format": FORMAT, "types": self.types}), encoding="utf-8")
-        beside.replace(self.path)
+        write_text(self.path, json.dumps({"format": FORMAT, "types": self.types}))
         return result
 
 
 def _read_state(path: Path) -> dict[str, Any]:
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = read_data(path)
         if saved["format"] == FORMAT:
             return dict(saved["types"])
     except (ValueError, KeyError, TypeError):

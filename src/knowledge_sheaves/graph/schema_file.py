@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import yaml
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import parse_data, read_text, write_text
 from knowledge_sheaves.graph.schema import EntityType, Relation, Schema
 from knowledge_sheaves.graph.vocabulary import suggestion
 
@@ -131,7 +132,7 @@ def save_schema(schema: Schema, path: Path) -> None:
         text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     else:
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def _is_json(path: Path) -> bool:
@@ -141,19 +142,9 @@ def _is_json(path: Path) -> bool:
 
 
 def _read(path: Path, parse: Callable[[object], Read]) -> Read:
-    is_json = _is_json(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if is_json else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}.") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}.") from None
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}: not valid YAML: {problem or error}.") from None
+    _is_json(path)  # refuses another ending
+    text = read_text(path)
+    data = parse_data(text, path)
     try:
         return parse(data)
     except _PlacedError as error:

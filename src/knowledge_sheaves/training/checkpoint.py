@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import writing
 from knowledge_sheaves.training.optimisers import RowOptimiser
 
 
@@ -45,12 +45,8 @@ def save_checkpoint(
     }
     tensors |= {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".partial")
-    save_file(tensors, beside, metadata={"facts": json.dumps(facts)})
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with writing(path) as beside:
+        save_file(tensors, beside, metadata={"facts": json.dumps(facts)})
 
 
 def load_checkpoint(

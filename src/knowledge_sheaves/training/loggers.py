@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import writing
 
 Log = Callable[[int, Mapping[str, float]], None]
 
@@ -16,12 +17,10 @@ Log = Callable[[int, Mapping[str, float]], None]
 def write_curve(path: Path, rows: list[dict[str, float]]) -> None:
     """Write the whole curve, beside and then renamed: it is short."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    beside = path.with_suffix(".partial")
-    with beside.open("w", newline="", encoding="utf-8") as file:
+    with writing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    beside.replace(path)
 
 
 def make_log(name: str, folder: Path, settings: Mapping[str, Any]) -> Log:
