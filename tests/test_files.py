@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,11 +76,10 @@ def test_writers_of_one_place_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_a_writer_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("knowledge_sheaves.files.PATIENCE", 0.05)
-    with (
-        locked(tmp_path / "a.txt"),
-        pytest.raises(OutputError, match=r"a\.txt cannot be written: another process"),
-    ):
-        write_text(tmp_path / "a.txt", "x")
+    with locked(tmp_path / "a.txt"), ThreadPoolExecutor() as another:
+        with pytest.raises(OutputError, match=r"a\.txt cannot be written: another process"):
+            another.submit(write_text, tmp_path / "a.txt", "x").result()
+        write_text(tmp_path / "a.txt", "x")  # whoever has the place does not wait for himself
 
 
 def test_an_error_while_a_folder_is_written_leaves_the_old_one(tmp_path: Path) -> None:

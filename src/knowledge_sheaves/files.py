@@ -7,12 +7,16 @@ killed one left behind is removed by the next.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +29,11 @@ from knowledge_sheaves.errors import InputError, OutputError
 Read = TypeVar("Read")
 PATIENCE = 600.0
 """Seconds that a writer waits for another one of the same place."""
+TRIES = 20
+"""How often a reader reads a folder that is being replaced before it asks the writers to wait."""
+SEAL = "seal"
+_held = threading.local()
+TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.new(\.\w+)?|\..*\.lock")
 
 
 def read_text(path: Path) -> str:
@@ -61,13 +70,23 @@ def parse_data(text: str, path: Path) -> Any:
 def write_text(path: Path, text: str) -> None:
     """Write a file of text, all or nothing."""
     with writing(path) as beside:
-        # Half of a surrogate pair is no character, but a name read in Python may hold one.
-        beside.write_bytes(text.encode("utf-8", "surrogatepass"))
+        beside.write_bytes(encoded(text))
 
 
 def write_json(path: Path, data: object) -> None:
     """Write data as JSON that a person can read, all or nothing."""
-    write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+    write_text(path, as_json(data))
+
+
+def as_json(data: object) -> str:
+    """Data as JSON that a person can read."""
+    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+
+
+def encoded(text: str) -> bytes:
+    """Text as it is written: UTF-8, line ends as they are."""
+    # Half of a surrogate pair is no character, but a name read in Python may hold one.
+    return text.encode("utf-8", "surrogatepass")
 
 
 @contextmanager
@@ -103,9 +122,7 @@ def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
     aside = _aside(folder)
     with said_of(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked(folder), _own_name(folder) as new:
-            if not folder.exists() and aside.exists():
-                aside.rename(folder)  # a save was killed between its two renames
+        with changing(folder), _own_name(folder) as new:
             _remove(aside)
             new.mkdir()
             yield new
@@ -114,15 +131,28 @@ def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
             for path in (*new.iterdir(), new):
                 _flush(path)
             if folder.exists():
-                folder.rename(aside)
-            new.rename(folder)
+                _rename(folder, aside)
+            _rename(new, folder)
             _flush(folder.parent)
             _remove(aside)
 
 
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Keep other writers of a folder out; one that a kill left aside is back in its place."""
+    folder = folder.resolve()
+    with locked(folder):
+        if not folder.exists() and _aside(folder).exists():
+            _rename(_aside(folder), folder)  # a save was killed between its two renames
+        yield
+
+
 def reading(folder: Path, read: Callable[[Path], Read]) -> Read:
-    """Read a folder that may be replaced meanwhile: what fails because of that is tried again."""
-    while True:
+    """Read a folder that may be replaced meanwhile: what fails because of that is tried again.
+
+    Readers wait for nobody, unless the folder was replaced again and again under their hands.
+    """
+    for _ in range(TRIES):
         place = _present(folder.resolve())
         before = _identity(place)
         try:
@@ -130,11 +160,58 @@ def reading(folder: Path, read: Callable[[Path], Read]) -> Read:
         except (OSError, ValueError):
             if _identity(_present(folder.resolve())) == before:
                 raise
+    with changing(folder):
+        return read(folder)
+
+
+def check_place(path: Path, needed: int = 0) -> None:
+    """Refuse a place where a file or folder cannot be written, or that has less room than needed.
+
+    Ask before hours of work, not after.
+    """
+    parent = path.resolve().parent
+    while not parent.exists():
+        parent = parent.parent
+    with said_of(path):
+        # Rights, quotas, a disk that may only be read: only trying tells.
+        with tempfile.TemporaryDirectory(prefix=f".{path.name[:64]}.", dir=parent):
+            pass
+        free = shutil.disk_usage(parent).free
+    if free < needed:
+        raise OutputError(
+            f"{path} needs up to {needed / 2**20:,.0f} MiB, and its disk has {free / 2**20:,.0f}: "
+            "make room or choose another place."
+        )
+
+
+def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Data with a checksum of what they say, not of how they are laid out in a file.
+
+    >>> is_sealed(sealed({"mrr": 0.5}))
+    True
+    >>> is_sealed(sealed({"mrr": 0.5}) | {"mrr": 0.9})
+    False
+    """
+    said = {name: value for name, value in data.items() if name != SEAL}
+    text = json.dumps(said, sort_keys=True)
+    return said | {SEAL: hashlib.sha256(text.encode()).hexdigest()}
+
+
+def is_sealed(data: Mapping[str, Any]) -> bool:
+    """Whether data are as they were sealed."""
+    return SEAL in data and sealed(data)[SEAL] == data[SEAL]
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other writers of a place out, in this process and in others."""
+    """Keep other writers of a place out, in this process and in others.
+
+    Whoever has a place already may lock it again.
+    """
+    mine: set[Path] = _held.__dict__.setdefault("places", set())
+    if path in mine:
+        yield
+        return
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=PATIENCE, poll_interval=0.01)
     try:
         lock.acquire()
@@ -143,9 +220,11 @@ def locked(path: Path) -> Iterator[None]:
             f"{path} cannot be written: another process has been writing it for "
             f"{PATIENCE / 60:.0f} minutes; end that one first."
         ) from None
+    mine.add(path)
     try:
         yield
     finally:
+        mine.discard(path)
         # Removed while it is held: whoever waits for it sees that it is gone, and makes a new one.
         with suppress(OSError):
             os.unlink(lock.lock_file)
@@ -187,6 +266,16 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _rename(folder: Path, target: Path) -> None:
+    # Windows does not rename a folder while somebody reads in it: wait for the reader.
+    for _ in range(100 if os.name == "nt" else 0):
+        with suppress(PermissionError):
+            folder.rename(target)
+            return
+        time.sleep(0.05)
+    folder.rename(target)
+
+
 def _aside(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
 
@@ -206,7 +295,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 def _keep_companions(old: Path, new: Path, own: Collection[str]) -> None:
     for item in old.iterdir():
-        if item.name in own:
+        if item.name in own or TEMPORARY.fullmatch(item.name):
             continue
         if item.is_dir():
             shutil.copytree(item, new / item.name, copy_function=_link, symlinks=True)

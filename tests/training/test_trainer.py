@@ -346,3 +346,19 @@ def test_options_come_from_files(tmp_path: Path) -> None:
         TrainingConfig.load(path)
     with pytest.raises(InputError, match="cannot be read"):
         TrainingConfig.load(tmp_path / "missing.yaml")
+
+
+def test_a_flipped_byte_in_a_checkpoint_is_found(nations: Dataset, tmp_path: Path) -> None:
+    model, out = model_config("distmult", dim=4), tmp_path / "m"
+    checkpoint = tmp_path / "m.checkpoint.safetensors"
+    run = Run(nations, model, TrainingConfig(epochs=2), out, None)
+    run._keep(0, run._epoch(0))
+    sound = checkpoint.read_bytes()
+    for place in (-1, len(sound) // 2, sound.index(b'"sha256'[:4]) + 2, sound.index(b"best_mrr")):
+        data = bytearray(sound)
+        data[place] ^= 1
+        checkpoint.write_bytes(data)
+        with pytest.raises(InputError, match="delete it to start afresh"):
+            train(nations, model, TrainingConfig(epochs=2), out=out, resume=True)
+    checkpoint.write_bytes(sound)
+    train(nations, model, TrainingConfig(epochs=2), out=out, resume=True)

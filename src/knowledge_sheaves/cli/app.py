@@ -13,6 +13,7 @@ from knowledge_sheaves import __version__
 from knowledge_sheaves.cli.ask import ask
 from knowledge_sheaves.cli.benchmark import benchmark
 from knowledge_sheaves.cli.calibrate import calibrate
+from knowledge_sheaves.cli.check import check
 from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
@@ -47,6 +48,7 @@ for command in (
     solvers,
     neighbours,
     info,
+    check,
     export,
     schema,
     download,

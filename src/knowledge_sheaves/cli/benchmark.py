@@ -79,17 +79,21 @@ def benchmark(
       sheaves benchmark model/ --queries queries/ --types 1p,2p --solver harmonic --sample 3
       sheaves benchmark model/ --queries queries/ --types 2p --sample 3 --set facts=ignored
     """
+    from knowledge_sheaves.embedding.numbers import check_weights
     from knowledge_sheaves.evaluation.benchmark import Protocol
     from knowledge_sheaves.evaluation.benchmark import benchmark as measure
     from knowledge_sheaves.evaluation.benchmark_report import check_picture
     from knowledge_sheaves.evaluation.benchmark_report import plot as draw
+    from knowledge_sheaves.files import check_place
 
     options = make_options(solver, told, memory_limit=int(memory * 2**30))
     if plot is not None:
         check_picture(plot)
+    for place in (out, plot):
+        if place is not None:
+            check_place(place)
     loaded = load_model(model)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    check_weights(loaded)
     with _display() as display:
         report = measure(
             loaded,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 
@@ -40,26 +42,41 @@ def export(
     about = _about(loaded)
     everyone = torch.arange(loaded.graph.num_entities)
     vectors = loaded.entities.lookup(everyone).detach().flatten(1).numpy()
-    out.mkdir(parents=True, exist_ok=True)
     if format == "parquet":
         column = pl.Series("vector", vectors, dtype=pl.Array(pl.Float32, vectors.shape[1]))
         written = [out / "entities.parquet"]
-        about.with_columns(column).write_parquet(written[0])
+        with _writing(written) as (file,):
+            about.with_columns(column).write_parquet(file)
     elif format == "npy":
         written = [out / "vectors.npy", out / "entities.tsv"]
-        np.save(written[0], vectors)
-        about.write_csv(written[1], separator="\t")
+        with _writing(written) as (first, second):
+            np.save(first, vectors)
+            about.write_csv(second, separator="\t")
     else:
         written = [out / "vectors.tsv", out / "metadata.tsv"]
         columns = [str(place) for place in range(vectors.shape[1])]
-        pl.from_numpy(vectors, columns).write_csv(
-            written[0], separator="\t", include_header=False, float_precision=6
-        )
         # The projector knows no quotes: a line is an entity, whatever its name.
         flat = about.with_columns(pl.all().str.replace_all(r"[\t\r\n]+", " "))
-        flat.write_csv(written[1], separator="\t", quote_style="never")
+        with _writing(written) as (first, second):
+            pl.from_numpy(vectors, columns).write_csv(
+                first, separator="\t", include_header=False, float_precision=6
+            )
+            flat.write_csv(second, separator="\t", quote_style="never")
     size = f"{vectors.shape[0]:,} vectors of {vectors.shape[1]} numbers"
     typer.echo(f"Wrote {size}: {' and '.join(map(str, written))}")
+
+
+@contextmanager
+def _writing(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
+    """Files to write to, of which all are there at the end or none is.
+
+    They are opened here: polars says of a full disk that it is a bug of its own.
+    """
+    from knowledge_sheaves.files import writing
+
+    with ExitStack() as stack:
+        names = [stack.enter_context(writing(path)) for path in paths]
+        yield [stack.enter_context(name.open("wb")) for name in names]
 
 
 def _about(model: SheafEmbedding) -> pl.DataFrame:

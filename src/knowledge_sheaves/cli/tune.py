@@ -67,8 +67,10 @@ def tune(
     import yaml
 
     from knowledge_sheaves.errors import InputError, SheafError
-    from knowledge_sheaves.files import write_text
+    from knowledge_sheaves.files import check_place, write_text
 
+    for place in (out, study):
+        check_place(place)
     options = {"model": model, "dim": dim, "epochs": epochs, "seed": seed, "threads": threads}
     chosen, training = make_settings(config, options, settings)
     fixed = {name for name, value in options.items() if value is not None}
