@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -50,7 +51,11 @@ def export(
     elif format == "npy":
         written = [out / "vectors.npy", out / "entities.tsv"]
         with _writing(written) as (first, second):
-            np.save(first, vectors)
+            # np.save hands a real file to C, which says nothing of a write that failed.
+            np.lib.format.write_array_header_1_0(
+                first, np.lib.format.header_data_from_array_1_0(vectors)
+            )
+            first.write(np.ascontiguousarray(vectors).data)
             about.write_csv(second, separator="\t")
     else:
         written = [out / "vectors.tsv", out / "metadata.tsv"]
@@ -68,15 +73,18 @@ def export(
 
 @contextmanager
 def _writing(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
-    """Files to write to, of which all are there at the end or none is.
+    """Files to write to; what a failed write leaves of them does not take their places."""
+    from polars.exceptions import PolarsError
 
-    They are opened here: polars says of a full disk that it is a bug of its own.
-    """
     from knowledge_sheaves.files import writing
 
     with ExitStack() as stack:
         names = [stack.enter_context(writing(path)) for path in paths]
-        yield [stack.enter_context(name.open("wb")) for name in names]
+        try:
+            yield [stack.enter_context(name.open("wb")) for name in names]
+        except PolarsError as error:  # it wraps what the system says
+            said = str(error).split("error: ")[-1].split(" (os error")[0]
+            raise OSError(errno.EIO, said) from error
 
 
 def _about(model: SheafEmbedding) -> pl.DataFrame:
