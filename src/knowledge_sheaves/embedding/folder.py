@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -131,6 +132,8 @@ UNFIT = (
 def read_file(path: Path, read: Callable[[Path], Result]) -> Result:
     """Read one file; whatever is wrong with it becomes one sentence that names it."""
     with named(path):
+        if path.exists() and not path.is_file():  # a pipe would never come to its end
+            raise OSError(errno.EINVAL, "it is not an ordinary file")
         return read(path)
 
 

@@ -84,6 +84,8 @@ def load_checkpoint(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
     """Bring a model and an optimiser back; returns the facts and the weights of other states."""
     try:
+        if not path.is_file():  # a pipe would never come to its end
+            raise OSError("it is not an ordinary file")
         with safe_open(path, framework="pt") as file:
             said = dict(file.metadata() or {})
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
