@@ -39,8 +39,6 @@ TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.new(\.\w+)?|\..*\.lock")
 def read_text(path: Path) -> str:
     """The text of a file."""
     try:
-        if path.exists() and not path.is_file():  # a pipe would never come to its end
-            raise InputError(f"{path} cannot be read: it is not an ordinary file.")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{path} cannot be read: it is not UTF-8 text.") from None

@@ -206,8 +206,7 @@ def crash(kills: int, seed: int, names: Sequence[str] = tuple(CASES)) -> Counter
             name = chance.choice(names)
             crashes.once(name)
             crashes.counts[name] += 1
-            if sys.stderr.isatty():
-                print(dict(crashes.counts), end="\r", file=sys.stderr)
+            print(dict(crashes.counts), end="\r", file=sys.stderr, flush=True)
     return crashes.counts
 
 
