@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from knowledge_sheaves.errors import InputError, OutputError, SheafError
-from knowledge_sheaves.files import locked, read_data, replacing, write_json, write_text, writing
+from knowledge_sheaves.files import (
+    locked,
+    read_data,
+    reading,
+    replacing,
+    write_json,
+    write_text,
+    writing,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -112,3 +121,54 @@ def test_what_cannot_be_read_is_one_sentence(
         read_data(tmp_path / name)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_reader_that_comes_between_two_renames_looks_again(tmp_path: Path) -> None:
+    folder, looks = tmp_path / "model", []
+
+    def read(place: Path) -> str:
+        looks.append(place)
+        if len(looks) < 4:  # it is put back only while the reader is at it
+            raise InputError("there is no such folder")
+        folder.mkdir(exist_ok=True)
+        return "read"
+
+    assert reading(folder, read) == "read"
+
+
+def test_a_folder_that_is_nowhere_is_told_so(tmp_path: Path) -> None:
+    def read(place: Path) -> str:
+        raise InputError("there is no such folder")
+
+    with pytest.raises(InputError, match="no such folder"):
+        reading(tmp_path / "nowhere", read)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_is_replaced_again_and_again_is_read_in_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    with replacing(folder, ("a",)) as new:
+        (new / "a").write_text("0")
+    stop = threading.Event()
+
+    def write() -> None:
+        count = 0
+        while not stop.is_set():
+            count += 1
+            with replacing(folder, ("a",)) as new:
+                (new / "a").write_text(str(count))
+
+    def slow(place: Path) -> str:
+        before = (place / "a").read_text()
+        time.sleep(0.05)  # many times replaced meanwhile
+        if (place / "a").read_text() != before:
+            raise InputError("a mixture")
+        return before
+
+    with ThreadPoolExecutor() as other:
+        writer = other.submit(write)
+        try:
+            assert reading(folder, slow).isdigit()
+        finally:
+            stop.set()
+        writer.result()

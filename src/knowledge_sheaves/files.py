@@ -102,12 +102,10 @@ def writing(path: Path) -> Iterator[Path]:
         what = "a folder" if path.is_dir() else "not an ordinary file"
         raise OutputError(f"{path} cannot be written: it is {what}; choose another name.")
     path = path.resolve()
-    with said_of(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path), _own_name(path) as beside:
-            yield beside
-            _flush(beside)
-            beside.replace(path)
+    with said_of(path), locked(path), _own_name(path) as beside:
+        yield beside
+        _flush(beside)
+        beside.replace(path)
 
 
 @contextmanager
@@ -120,21 +118,19 @@ def replacing(folder: Path, own: Collection[str]) -> Iterator[Path]:
     """
     folder = folder.resolve()
     aside = _aside(folder)
-    with said_of(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with changing(folder), _own_name(folder) as new:
-            _remove(aside)
-            new.mkdir()
-            yield new
-            if folder.exists():
-                _keep_companions(folder, new, own)
-            for path in (*new.iterdir(), new):
-                _flush(path)
-            if folder.exists():
-                _rename(folder, aside)
-            _rename(new, folder)
-            _flush(folder.parent)
-            _remove(aside)
+    with said_of(folder), changing(folder), _own_name(folder) as new:
+        _remove(aside)
+        new.mkdir()
+        yield new
+        if folder.exists():
+            _keep_companions(folder, new, own)
+        for path in (*new.iterdir(), new):
+            _flush(path)
+        if folder.exists():
+            _rename(folder, aside)
+        _rename(new, folder)
+        _flush(folder.parent)
+        _remove(aside)
 
 
 @contextmanager
@@ -158,9 +154,12 @@ def reading(folder: Path, read: Callable[[Path], Read]) -> Read:
         try:
             return read(folder if place == folder.resolve() else place)
         except (OSError, ValueError):
-            if _identity(_present(folder.resolve())) == before:
+            # A folder that was not there when it was looked at may be between its two renames.
+            if before is not None and _identity(_present(folder.resolve())) == before:
                 raise
-    with changing(folder):
+    if not _present(folder.resolve()).exists():
+        return read(folder)
+    with said_of(folder), changing(folder):
         return read(folder)
 
 
@@ -212,6 +211,7 @@ def locked(path: Path) -> Iterator[None]:
     if path in mine:
         yield
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=PATIENCE, poll_interval=0.01)
     try:
         lock.acquire()

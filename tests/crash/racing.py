@@ -45,11 +45,8 @@ def marks(model: SheafEmbedding) -> set[int]:
         for h, t in zip(heads, tails, strict=True)
     }
     assert shifts == {next(iter(found)) % 7}, shifts
-    return found | {
-        int(model.info.name),
-        int(model.info.calibration["tau"]),
-        int(model.info.metrics["number"]),
-    }
+    found |= {int(value) for value in model.info.metrics.values()}  # they may be absent
+    return found | {int(model.info.name), int(model.info.calibration["tau"])}
 
 
 def save(folder: Path, number: int, seconds: float) -> int:

@@ -16,7 +16,7 @@ from fuzz.model_folders import damaged_checkpoint, damaged_model
 from knowledge_sheaves.errors import SheafError
 
 N = int(os.environ.get("N", "150"))
-SECONDS = 20
+SECONDS = 60
 KINDS = {"models": damaged_model, "checkpoints": damaged_checkpoint}
 
 

@@ -231,6 +231,7 @@ def test_resume_refuses_other_settings_and_damaged_checkpoints(
         facts = json.loads(file.metadata()["facts"])
     tensors = load_file(checkpoint)
     del facts["settings"]["averaging"]  # as if from before there was such an option
+    del facts["sealed"]  # nor a seal
     save_file(tensors, checkpoint, {"facts": json.dumps(facts)})
     with pytest.raises(InputError, match="other settings for averaging"):
         train(nations, model, TrainingConfig(averaging=2), out=out, resume=True)

@@ -246,6 +246,12 @@ def load(cls: type[Model], folder: Path) -> Model:
 def check_target(folder: Path) -> None:
     """Refuse a folder in which a model must not or cannot be saved; ask before training."""
     check_place(folder)
+    if folder.resolve().parent.exists():
+        with said_of(folder), changing(folder):  # not while another process replaces it
+            _check_folder(folder)
+
+
+def _check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():

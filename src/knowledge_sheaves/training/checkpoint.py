@@ -54,7 +54,7 @@ def save_checkpoint(
         k: v.detach().cpu().contiguous().clone()
         for k, v in _tensors(model, optimiser, others).items()
     }
-    said = {"facts": json.dumps(facts)}
+    said = {"facts": json.dumps(facts | {"sealed": True})}
     with writing(path) as beside, tensors_written():
         save_file(tensors, beside, metadata=said | {"sha256": _digest(said, tensors)})
 
@@ -94,13 +94,14 @@ def load_checkpoint(
         raise InputError(
             f"The checkpoint {path} cannot be read ({error}): delete it to start afresh."
         ) from None
-    # Version 0.1 did not seal its checkpoints: they have nothing but facts in their header.
-    if said.keys() != {"facts"} and said.pop("sha256", None) != _digest(said, tensors):
+    told = facts if isinstance(facts, dict) else {}
+    # Version 0.1 did not seal its checkpoints, and did not say in them that it did.
+    unsealed = said.keys() == {"facts"} and "sealed" not in told
+    if not unsealed and said.pop("sha256", None) != _digest(said, tensors):
         raise InputError(
             f"The checkpoint {path} was changed after it was written (its checksum is wrong): "
             "delete it to start afresh."
         )
-    told = facts if isinstance(facts, dict) else {}
     if not all(isinstance(told.get(name), kind) for name, kind in KNOWN.items()):
         raise InputError(f"The checkpoint {path} is not one of ours: delete it to start afresh.")
     parts: dict[str, dict[str, Tensor]] = {}
