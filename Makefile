@@ -1,16 +1,18 @@
 # Every target sets up what it needs in .venv the first time, and again only
 # when pyproject.toml or constraints.txt has changed.
 PYTHON ?= python3
+KILLS ?= 500
+SEED ?= 0
 BIN := .venv/bin
 # Python compiles a module when it is first imported; compiling all of them here takes longer
 # than the rest of the installation.
 PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint bench docs clean
+.PHONY: help demo test test-all crash fuzz lint bench docs clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/installed ## Show two worked examples, then train on UMLS, measure, predict and ask
 	@for example in person_film maternal_grandfather; do \
@@ -38,9 +40,15 @@ test: lint ## Check style, types and imports, then run every test and doctest
 		test "$$percent" -ge 95 || { echo "at least 95 % of $$room/ must be covered"; exit 1; }; \
 	done
 
+test-all: .venv/installed ## Run the tests that take long, at most 40 minutes
+	@echo "== Running the slow tests"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow tests
+
+crash: .venv/installed ## Kill commands that write at 500 random moments (KILLS, SEED) and compare
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m crash.kills --kills $(KILLS) --seed $(SEED)
+
 # So many hostile inputs of each kind, from this seed on.
 N ?= 10000
-SEED ?= 0
 fuzz: .venv/installed ## Try hostile inputs on every reader: make fuzz N=10000 SEED=0
 	@FUZZ=$(N) FUZZ_SEED=$(SEED) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rP tests/fuzz
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knowledge_sheaves import files
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
@@ -66,8 +67,7 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def write_text(name: str, text: str, out: Path, docs: Path | None = None) -> None:
     """Write a table into the results, and into the documentation if that is given."""
     for folder in (out, *([] if docs is None else [docs / "tables"])):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        files.write_text(folder / name, text)
 
 
 def write_figure(name: str, figure: Figure, out: Path, docs: Path | None = None) -> None:

@@ -27,6 +27,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from knowledge_sheaves import files
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.benchmark import Protocol, benchmark, fingerprint
@@ -178,7 +179,7 @@ def answer_paths(
                 except InputError as error:
                     print(f"{name}: {error}", flush=True)
                     break
-                state.write_text(json.dumps(kept), encoding="utf-8")
+                files.write_text(state, json.dumps(kept))
             found.setdefault(name, {})[kind] = kept[key]
     return found
 

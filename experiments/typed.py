@@ -24,6 +24,7 @@ import numpy as np
 import yaml
 from _common import configs, markdown, trained, write_text
 
+from knowledge_sheaves import files
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.evaluation import evaluate
 from knowledge_sheaves.evaluation.benchmark import fingerprint
@@ -131,7 +132,7 @@ def run(case: Case, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
         if row["weights"] == weights:
             return row
     row = {"weights": weights, **describe(found), **measure(found, data, case)}
-    kept.write_text(json.dumps(row, indent=1), encoding="utf-8")
+    files.write_text(kept, json.dumps(row, indent=1))
     return row
 
 

@@ -27,3 +27,7 @@ class InputError(SheafError, ValueError):
     """What the user gave cannot be used: the sentence says what, where, and what to do."""
 
     exit_code = 2
+
+
+class OutputError(SheafError, OSError):
+    """What was asked for cannot be written: the sentence says what, where, and why."""

@@ -21,8 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_sheaves.embedding import CATALOGUE, SheafConfig, SheafEmbedding, model_config
-from knowledge_sheaves.embedding.storage import SEALED, ModelInfo, dataset_of, save_metrics
+from knowledge_sheaves.embedding.folder import SEALED
+from knowledge_sheaves.embedding.storage import ModelInfo, dataset_of, save_metrics
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import sealed as with_seal
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 
@@ -101,7 +103,7 @@ def test_the_folder_holds_text_that_a_person_can_read(folder: Path) -> None:
     ]
     assert Schema.load(folder / "schema.json") == films().train.schema
     assert json.loads((folder / "config.json").read_text())["info"]["counts"]["test"] == 1
-    assert json.loads((folder / "metrics.json").read_text()) == {"test": {"mrr": 0.5}}
+    assert json.loads((folder / "metrics.json").read_text())["test"] == {"mrr": 0.5}
 
 
 def test_who_may_read_one_file_may_read_all(folder: Path) -> None:
@@ -147,12 +149,10 @@ def edit_config(
     change: Callable[[dict[str, object]], object], seal: bool
 ) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
-        from knowledge_sheaves.embedding.storage import _seal
-
         config = json.loads((folder / "config.json").read_text())
         change(config)
         if seal:
-            config["seal"] = _seal(config)
+            config = with_seal(config)
         (folder / "config.json").write_text(json.dumps(config))
 
     return damage
@@ -193,10 +193,34 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
         edit_config(lambda c: c["model"].update(dim=0), seal=True),
         ("config.json", "dim must be"),
     ),
-    "weights of another model": (other_weights, ("weights.safetensors", "do not fit")),
+    "weights of another model": (other_weights, ("weights.safetensors", "generations differ")),
+    "weights of another model of version 0.1": (
+        lambda f: (
+            other_weights(f),
+            edit_config(lambda c: c.pop("generation"), seal=True)(f),
+            (f / "metrics.json").unlink(),
+        ),
+        ("weights.safetensors", "do not fit"),
+    ),
     "configuration of another model": (
         edit_config(lambda c: c["model"].update(biases=True), seal=True),
         ("weights.safetensors", "'biases'"),
+    ),
+    "metrics are a list": (edit("metrics.json", lambda _: b"[]"), ("metrics.json", "no mapping")),
+    "metrics changed": (
+        edit("metrics.json", lambda b: b.replace(b"0.5", b"0.9")),
+        ("metrics.json", "checksum"),
+    ),
+    "metrics of another model": (
+        lambda f: (
+            film_model(seed=3).save(f.with_name("other")),
+            shutil.copy(f.with_name("other") / "metrics.json", f),
+        ),
+        ("metrics.json", "generations differ"),
+    ),
+    "a size that the weights do not bear out": (
+        edit_config(lambda c: c["model"].update(sections=10**9), seal=True),
+        ("weights.safetensors", "do not fit"),
     ),
     "metrics are not JSON": (edit("metrics.json", lambda _: b"{"), ("metrics.json, line",)),
 }
@@ -258,7 +282,7 @@ def test_what_is_no_model_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_a_failed_save_leaves_the_old_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("safetensors.torch.save_file", full)

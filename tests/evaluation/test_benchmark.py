@@ -14,8 +14,8 @@ import torch
 from betae_cases import write_betae
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError, SheafError
-from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress, Protocol, benchmark
-from knowledge_sheaves.evaluation.benchmark_report import comparison, plot
+from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress, Protocol, Report, benchmark
+from knowledge_sheaves.evaluation.benchmark_report import TypeResult, comparison, plot
 from knowledge_sheaves.evaluation.betae import GROUPS, TYPES, BetaEFolder, Translation
 from knowledge_sheaves.evaluation.published import all_rows, mean_of, published_rows
 from knowledge_sheaves.evaluation.queries import rank_answers, take
@@ -156,9 +156,25 @@ def test_finished_types_are_kept_until_something_changes(
     hard = plain_dict(folder / "test-hard-answers.pkl")
     (folder / "test-hard-answers.pkl").write_bytes(pickle.dumps({q: {0} for q in hard}))
     assert run(["1p"]) == []
-    state.write_text("{}")
-    with pytest.raises(InputError, match="not the state of a benchmark"):
-        run(["1p"])
+    text = state.read_text()
+    for damaged in ("{}", "[]", text.replace(".0", ".1", 1), text[:-5], text.replace("2", "3", 1)):
+        state.write_text(damaged)
+        with pytest.raises(InputError, match="not the state of a benchmark"):
+            run(["1p"])
+
+
+def test_two_runs_with_one_state_keep_what_both_found(
+    model: SheafEmbedding, folder: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "results.state.json"
+
+    def run(name: str, progress: Report | None = None) -> dict[str, TypeResult]:
+        return benchmark(
+            model, folder, types=[name], options=HARMONIC, state=state, progress=progress
+        ).types
+
+    run("1p", lambda now: None if now.result else run("2i"))  # while the first is under way
+    assert [run(name)[name].resumed for name in ("1p", "2i")] == [True, True]
 
 
 def test_missing_answers_are_computed_and_wrong_ones_found(

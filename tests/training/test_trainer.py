@@ -231,6 +231,7 @@ def test_resume_refuses_other_settings_and_damaged_checkpoints(
         facts = json.loads(file.metadata()["facts"])
     tensors = load_file(checkpoint)
     del facts["settings"]["averaging"]  # as if from before there was such an option
+    del facts["sealed"]  # nor a seal
     save_file(tensors, checkpoint, {"facts": json.dumps(facts)})
     with pytest.raises(InputError, match="other settings for averaging"):
         train(nations, model, TrainingConfig(averaging=2), out=out, resume=True)
@@ -339,10 +340,26 @@ def test_options_come_from_files(tmp_path: Path) -> None:
     as_json.write_text(json.dumps({"epochs": 3}))
     assert TrainingConfig.load(as_json).epochs == 3
     path.write_text("epochs: [")
-    with pytest.raises(InputError, match=r"a\.yaml is not valid YAML"):
+    with pytest.raises(InputError, match=r"a\.yaml, line 1: not valid YAML"):
         TrainingConfig.load(path)
     path.write_text("loss: hinge")
     with pytest.raises(InputError, match=r"a\.yaml: loss must be one of"):
         TrainingConfig.load(path)
     with pytest.raises(InputError, match="cannot be read"):
         TrainingConfig.load(tmp_path / "missing.yaml")
+
+
+def test_a_flipped_byte_in_a_checkpoint_is_found(nations: Dataset, tmp_path: Path) -> None:
+    model, out = model_config("distmult", dim=4), tmp_path / "m"
+    checkpoint = tmp_path / "m.checkpoint.safetensors"
+    run = Run(nations, model, TrainingConfig(epochs=2), out, None)
+    run._keep(0, run._epoch(0))
+    sound = checkpoint.read_bytes()
+    for place in (-1, len(sound) // 2, sound.index(b'"sha256'[:4]) + 2, sound.index(b"best_mrr")):
+        data = bytearray(sound)
+        data[place] ^= 1
+        checkpoint.write_bytes(data)
+        with pytest.raises(InputError, match="delete it to start afresh"):
+            train(nations, model, TrainingConfig(epochs=2), out=out, resume=True)
+    checkpoint.write_bytes(sound)
+    train(nations, model, TrainingConfig(epochs=2), out=out, resume=True)

@@ -14,6 +14,7 @@ from knowledge_sheaves import __version__
 from knowledge_sheaves.cli.ask import ask
 from knowledge_sheaves.cli.benchmark import benchmark
 from knowledge_sheaves.cli.calibrate import calibrate
+from knowledge_sheaves.cli.check import check
 from knowledge_sheaves.cli.consistency import consistency
 from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
@@ -71,6 +72,7 @@ for command in (
     neighbours,
     consistency,
     info,
+    check,
     export,
     schema,
     download,

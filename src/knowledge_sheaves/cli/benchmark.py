@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,17 +79,21 @@ def benchmark(
       sheaves benchmark model/ --queries queries/ --types 1p,2p --solver harmonic --sample 3
       sheaves benchmark model/ --queries queries/ --types 2p --sample 3 --set facts=ignored
     """
+    from knowledge_sheaves.embedding.numbers import check_weights
     from knowledge_sheaves.evaluation.benchmark import Protocol
     from knowledge_sheaves.evaluation.benchmark import benchmark as measure
     from knowledge_sheaves.evaluation.benchmark_report import check_picture
     from knowledge_sheaves.evaluation.benchmark_report import plot as draw
+    from knowledge_sheaves.files import check_place
 
     options = make_options(solver, told, memory_limit=int(memory * 2**30))
     if plot is not None:
         check_picture(plot)
+    for place in (out, plot):
+        if place is not None:
+            check_place(place)
     loaded = load_model(model)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    check_weights(loaded)
     with _display() as display:
         report = measure(
             loaded,
@@ -115,8 +118,9 @@ def benchmark(
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    path.write_text(f"{text}\n", encoding="utf-8")
+    from knowledge_sheaves.files import write_json
+
+    write_json(path, document)
     say(f"Wrote {path}", err=True)
 
 

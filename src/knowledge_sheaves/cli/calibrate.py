@@ -58,12 +58,16 @@ def calibrate(
       sheaves calibrate model/ --sample 5
       sheaves calibrate model/ --sample 5 --only tau,softness
     """
+    from knowledge_sheaves.embedding.numbers import check_weights
     from knowledge_sheaves.embedding.storage import save_calibration
     from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
     from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
+    from knowledge_sheaves.files import check_place
 
     loaded = load_model(model)
+    check_weights(loaded)
+    check_place(model / "config.json")
     if queries is None and half is not None:
         raise InputError("A half is one of a folder's queries: give it with --queries FOLDER.")
     if queries is None:
@@ -73,7 +77,7 @@ def calibrate(
     with _display() as bar:
         names = None if only is None else only.split(",")
         found = choose(loaded, asked, tau=tau, facts=facts, only=names, report=bar)
-    save_calibration(found.values, model)
+    save_calibration(found.values, model, loaded.info.generation if loaded.info else None)
     if as_json:
         print_json(found.to_dict())
         return

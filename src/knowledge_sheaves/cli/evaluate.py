@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -54,10 +53,12 @@ def evaluate(
       sheaves evaluate model/
       sheaves evaluate model/ --split valid --side tail --by pattern
     """
+    from knowledge_sheaves.embedding.numbers import check_weights
     from knowledge_sheaves.evaluation import evaluate as rank
     from knowledge_sheaves.ranking import ranked_side
 
     loaded = load_model(model)
+    check_weights(loaded)
     if negatives is not None:
         _classify(loaded, negatives, data, as_json)
         return
@@ -165,9 +166,12 @@ def _remember(
     model: SheafEmbedding, folder: Path, split: str, report: LinkPredictionReport
 ) -> None:
     from knowledge_sheaves.embedding.storage import save_metrics
+    from knowledge_sheaves.errors import SheafError
 
     if model.info is None:
         return
     metrics = model.info.metrics | {split: list(report.overall.values())[-1].to_dict()}
-    with suppress(OSError):  # a folder that may only be read is no reason not to measure
-        save_metrics(metrics, folder)
+    try:
+        save_metrics(metrics, folder, model.info.generation)
+    except SheafError as error:  # a folder that may only be read is no reason not to measure
+        typer.echo(f"The metrics were not kept: {error}", err=True)

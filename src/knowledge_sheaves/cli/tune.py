@@ -55,15 +55,18 @@ def tune(
     """
     import yaml
 
+    from knowledge_sheaves.files import check_place, write_text
     from knowledge_sheaves.training.settings import given_settings, make_settings
     from knowledge_sheaves.training.tuning import tune as search
 
+    for place in (out, study):
+        check_place(place)
     options = {"model": model, "dim": dim, "epochs": epochs, "seed": seed, "threads": threads}
     chosen, training = make_settings(config, options, settings)
     fixed = given_settings(config, options, settings)
     dataset = DataOptions(types, schema, labels).load(data, training.seed)
     found = search(dataset, chosen, training, fixed=fixed, study=study, trials=trials, report=_tell)
-    out.write_text(yaml.safe_dump(found.settings, sort_keys=False), encoding="utf-8")
+    write_text(out, yaml.safe_dump(found.settings, sort_keys=False))
     if as_json:
         print_json({"validation_mrr": found.mrr, "settings": found.settings, "file": str(out)})
         return

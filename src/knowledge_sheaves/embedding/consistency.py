@@ -292,7 +292,7 @@ def _blocks(
             moves = [z[e, n, : int(d)].double() for e, d in enumerate(sheaf.edge_dims)]
             b = sheaf.pullback_edges(torch.cat(moves), typing)
         yield on_graph, x, b.numpy()
-    if model.config.lifted:
+    if model.config.energy.on_sphere:
         yield _lifted(model)
 
 
@@ -377,7 +377,7 @@ def _notes(model: SheafEmbedding, parts: Sequence[_Part], zeros: int | None) -> 
             f"The smallest eigenvalues only: a block of the Laplacian has {widest:,} dimensions, "
             f"and all eigenvalues are computed up to {DENSE_LIMIT:,}."
         )
-    if model.config.lifted:
+    if model.config.energy.on_sphere:
         notes.append(
             "Most of a lifted energy is M², the same for every triple: compare, do not count."
         )

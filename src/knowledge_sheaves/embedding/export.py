@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import writing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,23 +78,42 @@ def export_vectors(
     if format not in get_args(Format):
         raise InputError(f"Vectors are written as {', '.join(get_args(Format))}, not {format!r}.")
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     frame = entity_frame(model)
     about, vectors = frame.drop("vector"), frame["vector"].to_numpy()
     if format == "parquet":
         written = [folder / "entities.parquet"]
-        frame.write_parquet(written[0])
+        with _writing(written) as (file,):
+            frame.write_parquet(file)
     elif format == "npy":
         written = [folder / "vectors.npy", folder / "entities.tsv"]
-        np.save(written[0], vectors)
-        about.write_csv(written[1], separator="\t")
+        with _writing(written) as (first, second):
+            # np.save hands a real file to C, which says nothing of a write that failed.
+            header = np.lib.format.header_data_from_array_1_0(vectors)
+            np.lib.format.write_array_header_1_0(first, header)
+            first.write(np.ascontiguousarray(vectors).data)
+            about.write_csv(second, separator="\t")
     else:
         written = [folder / "vectors.tsv", folder / "metadata.tsv"]
         columns = [str(place) for place in range(vectors.shape[1])]
-        pl.from_numpy(vectors, columns).write_csv(
-            written[0], separator="\t", include_header=False, float_precision=6
-        )
         # The projector knows no quotes: a line is an entity, whatever its name.
         flat = about.with_columns(pl.all().str.replace_all(r"[\t\r\n]+", " "))
-        flat.write_csv(written[1], separator="\t", quote_style="never")
+        with _writing(written) as (first, second):
+            pl.from_numpy(vectors, columns).write_csv(
+                first, separator="\t", include_header=False, float_precision=6
+            )
+            flat.write_csv(second, separator="\t", quote_style="never")
     return Exported(tuple(written), *vectors.shape)
+
+
+@contextmanager
+def _writing(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
+    """Files to write to; what a failed write leaves of them does not take their places."""
+    from polars.exceptions import PolarsError
+
+    with ExitStack() as stack:
+        names = [stack.enter_context(writing(path)) for path in paths]
+        try:
+            yield [stack.enter_context(name.open("wb")) for name in names]
+        except PolarsError as error:  # it wraps what the system says
+            said = str(error).split("error: ")[-1].split(" (os error")[0]
+            raise OSError(errno.EIO, said) from error

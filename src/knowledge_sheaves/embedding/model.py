@@ -122,7 +122,7 @@ class SheafEmbedding(nn.Module):
                 f"{relation.name!r} the dimension of its head, or use translation: true."
             )
         backwards = edge >= len(self.graph.schema.relations)
-        if relation.symmetric and config.lifted:  # read backwards it is itself
+        if relation.symmetric and not tied:  # read backwards it is itself
             backwards, edge = False, edge % len(self.graph.schema.relations)
         key = (backwards, relation.name if relation.shared else edge)
         head_rule, tail_rule = map_rules(config, relation, rows, narrow, tail_rule)

@@ -41,7 +41,7 @@ def relation_noise(
     triples = _edges(model, facts)
     if not len(triples):
         raise InputError("Noise is estimated from facts, and there are none.")
-    if model.config.lifted:
+    if model.config.energy.on_sphere:
         return _temperatures(model, triples, shrink)
     edges, count = triples[:, 1], len(model.edge_types)
     dims = torch.tensor([model.maps.map("head", e).rows for e in range(count)])

@@ -17,7 +17,7 @@ def map_rules(
     """
     _check_dimension(config, relation, rows, tail_rule)
     head_rule = config.head
-    if relation.symmetric and config.lifted:
+    if relation.symmetric and not config.energy.ties_symmetric:
         head_rule = _symmetric(config, relation)
     if relation.functional:
         if tail_rule == TIED:

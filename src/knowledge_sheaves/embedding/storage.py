@@ -5,15 +5,22 @@ entities.tsv          name, type and label of every entity, one a line; its id i
 schema.json           types and relations
 facts.safetensors     the known triples as ids: train, and valid and test where there are any
 weights.safetensors   the parameters
-metrics.json          how good it is (may be absent, may change)
-training.csv          how training went (written by the trainer; may be absent, may change)
+metrics.json          how good it is (may be absent)
+training.csv          how training went (given by the trainer; may be absent)
+
+Every save draws a generation, an id that stands in the headers of its files: files of two saves are
+never taken for one model, however large they are. Text files are held against their checksums
+whenever they are read, tensors up to ``HASHED`` bytes too, and all of it by `sheaves check`.
 """
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+import os
+import secrets
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -24,12 +31,47 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import safetensors.numpy
 import safetensors.torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from knowledge_sheaves import __version__
-from knowledge_sheaves.embedding.atomic import reading, replacing
 from knowledge_sheaves.embedding.config import SheafConfig
-from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.embedding.folder import (
+    COMPANIONS,
+    CONFIG,
+    ENTITIES,
+    ESCAPES,
+    FACTS,
+    FORMAT,
+    GENERATION,
+    HASHED,
+    HEADER,
+    METRICS,
+    OWN,
+    SCHEMA,
+    SEALED,
+    WEIGHTS,
+    check_sealed,
+    read_config,
+    read_file,
+    read_json,
+    read_metrics,
+    read_text,
+    sha256,
+)
+from knowledge_sheaves.embedding.numbers import check_weights
+from knowledge_sheaves.errors import InputError, OutputError
+from knowledge_sheaves.files import (
+    as_json,
+    changing,
+    check_place,
+    encoded,
+    reading,
+    replacing,
+    said_of,
+    sealed,
+    write_json,
+    write_text,
+)
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema, Vocabulary
 from knowledge_sheaves.graph.dataset import Dataset
 
@@ -37,16 +79,6 @@ if TYPE_CHECKING:
     from knowledge_sheaves.embedding.model import SheafEmbedding
 
 Model = TypeVar("Model", bound="SheafEmbedding")
-
-FORMAT = 1
-CONFIG, ENTITIES, SCHEMA = "config.json", "entities.tsv", "schema.json"
-FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.json"
-SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
-OWN = (CONFIG, *SEALED, METRICS)
-COMPANIONS = ("training.csv", "checkpoint*", "logs", "events.out.tfevents.*", "mlflow.db", "mlruns")
-"""What a trainer and its logs may have put into the folder before there is a model in it."""
-HEADER = ("name", "type", "label")
-ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 @dataclass
@@ -74,6 +106,7 @@ class ModelInfo:
     version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     held_out: dict[str, IntArray] = field(default_factory=dict, repr=False, compare=False)
+    generation: str | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, data: Dataset, **rest: Any) -> ModelInfo:
@@ -93,9 +126,9 @@ class ModelInfo:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is written to config.json: all but the metrics and the triples."""
+        """Return what is written to config.json as info: all but what has a place of its own."""
         plain = asdict(self)
-        del plain["metrics"], plain["held_out"]
+        del plain["metrics"], plain["held_out"], plain["generation"]
         return plain
 
 
@@ -117,48 +150,92 @@ def dataset_of(model: SheafEmbedding) -> Dataset:
     )
 
 
-def save(model: SheafEmbedding, folder: Path) -> None:
-    """Write a model, all or nothing; a model that was in the folder is replaced."""
+def save(model: SheafEmbedding, folder: Path, companions: Mapping[str, str] | None = None) -> None:
+    """Write a model, all or nothing; a model that was in the folder is replaced.
+
+    ``companions`` are further files of text that go with it, by name.
+    """
     check_target(folder)
-    with replacing(folder, OWN) as new:
-        _write_text(new / ENTITIES, _entity_lines(model.graph))
-        _write_json(new / SCHEMA, model.graph.schema.to_dict())
-        held_out = model.info.held_out if model.info else {}
-        facts = {"train": model.graph.triples, **held_out}
-        rows = {name: np.ascontiguousarray(triples) for name, triples in facts.items()}
-        safetensors.numpy.save_file(rows, new / FACTS)
-        weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-        safetensors.torch.save_file(weights, new / WEIGHTS)
-        for name in (FACTS, WEIGHTS):  # safetensors lets nobody else read what it writes
-            (new / name).chmod((new / ENTITIES).stat().st_mode)
+    check_weights(model)
+    companions, generation = companions or {}, secrets.token_hex(8)
+    with replacing(folder, (*OWN, *companions)) as new:
+        _write_sealed(model, new, generation)
         config = _plain(
             {
                 "format": FORMAT,
+                GENERATION: generation,
                 "model": model.config.to_dict(),
                 "info": model.info.to_dict() if model.info else None,
-                "sha256": {name: _sha256(new / name) for name in SEALED},
+                "sha256": {name: sha256(new / name) for name in SEALED},
             }
         )
-        _write_json(new / CONFIG, config | {"seal": _seal(config)})
+        texts = {CONFIG: as_json(sealed(config)), **companions}
         if model.info and model.info.metrics:
-            save_metrics(model.info.metrics, new)
+            texts[METRICS] = _metrics_text(model.info.metrics, generation)
+        for name, text in texts.items():
+            (new / name).write_bytes(encoded(text))
+    if model.info:
+        model.info.generation = generation
 
 
-def save_metrics(metrics: Mapping[str, Any], folder: Path) -> None:
-    """Write how good a model is into its folder."""
-    beside = folder / f".{METRICS}"
-    _write_json(beside, metrics)
-    beside.replace(folder / METRICS)
+def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
+    (new / ENTITIES).write_bytes(encoded(_entity_lines(model.graph)))
+    (new / SCHEMA).write_bytes(encoded(as_json(model.graph.schema.to_dict())))
+    facts = {"train": model.graph.triples, **(model.info.held_out if model.info else {})}
+    rows = {name: np.ascontiguousarray(triples) for name, triples in facts.items()}
+    weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    header = {GENERATION: generation}
+    with tensors_written():
+        safetensors.numpy.save_file(rows, new / FACTS, metadata=header)
+        safetensors.torch.save_file(weights, new / WEIGHTS, metadata=header)
+    for name in (FACTS, WEIGHTS):  # safetensors lets nobody else read what it writes
+        (new / name).chmod((new / ENTITIES).stat().st_mode)
 
 
-def save_calibration(calibration: Mapping[str, float], folder: Path) -> None:
-    """Write a new calibration into a model's folder, all or nothing; the rest stays as it is."""
-    config = reading(folder, _read_config)
-    info = config.get("info") or ModelInfo().to_dict()
-    said = _plain(config | {"info": info | {"calibration": dict(calibration)}})
-    beside = folder / f".{CONFIG}"
-    _write_json(beside, said | {"seal": _seal(said)})
-    beside.replace(folder / CONFIG)
+@contextmanager
+def tensors_written() -> Iterator[None]:
+    """Say of a failed write of tensors what the system said: safetensors wraps it."""
+    try:
+        yield
+    except SafetensorError as error:
+        said = str(error).split("error: ")[-1].split(" (os error")[0]
+        raise OSError(errno.EIO, said) from error
+
+
+def save_metrics(metrics: Mapping[str, Any], folder: Path, generation: str | None = None) -> None:
+    """Write how good a model is into its folder; ``generation`` says which model was measured."""
+    with _same_model(folder, generation, "metrics") as config:
+        write_text(folder / METRICS, _metrics_text(metrics, config.get(GENERATION)))
+
+
+def save_calibration(
+    calibration: Mapping[str, float], folder: Path, generation: str | None = None
+) -> None:
+    """Write a new calibration into a model's folder, all or nothing; the rest stays as it is.
+
+    ``generation`` says which model was calibrated.
+    """
+    with _same_model(folder, generation, "calibration") as config:
+        info = config.get("info") or ModelInfo().to_dict()
+        said = _plain(config | {"info": info | {"calibration": dict(calibration)}})
+        write_json(folder / CONFIG, sealed(said))
+
+
+@contextmanager
+def _same_model(folder: Path, generation: str | None, what: str) -> Iterator[dict[str, Any]]:
+    """Keep other writers out, and make sure that the folder still holds the model that is meant."""
+    with said_of(folder), changing(folder):
+        config = read_config(folder)
+        if generation is not None and config.get(GENERATION) != generation:
+            raise OutputError(
+                f"{folder} was replaced by another model meanwhile, so the {what} of the old one "
+                "cannot be kept there: run the command again."
+            )
+        yield config
+
+
+def _metrics_text(metrics: Mapping[str, Any], generation: str | None) -> str:
+    return as_json(sealed(_plain({**metrics, GENERATION: generation})))
 
 
 def load(cls: type[Model], folder: Path) -> Model:
@@ -167,7 +244,14 @@ def load(cls: type[Model], folder: Path) -> Model:
 
 
 def check_target(folder: Path) -> None:
-    """Refuse a folder in which a model must not be saved; ask before training, not after."""
+    """Refuse a folder in which a model must not or cannot be saved; ask before training."""
+    check_place(folder)
+    if folder.resolve().parent.exists():
+        with said_of(folder), changing(folder):  # not while another process replaces it
+            _check_folder(folder)
+
+
+def _check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -177,6 +261,12 @@ def check_target(folder: Path) -> None:
     if CONFIG not in names and strange:
         raise InputError(
             f"{folder} exists and is not a model (it holds {strange[0]!r}): choose another folder."
+        )
+    if Path.cwd().is_relative_to(folder.resolve()) or os.path.ismount(folder):
+        what = "a disk of its own" if os.path.ismount(folder) else "the folder you work in"
+        raise InputError(
+            f"{folder} is {what}, and a model's folder is replaced as a whole: choose a folder in "
+            f"it, such as {folder / 'model'}."
         )
 
 
@@ -193,128 +283,35 @@ def _entity_lines(graph: KnowledgeGraph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write_text(path: Path, text: str) -> None:
-    # Half of a surrogate pair is no character, but a name read in Python may hold one.
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-
-
-def _write_json(path: Path, data: object) -> None:
-    _write_text(path, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
-
-
 def _plain(data: object) -> Any:
     """The data as they come back from JSON; a setting of a strange kind must not cost a model."""
     return json.loads(json.dumps(data, default=str))
 
 
-def _seal(config: Mapping[str, Any]) -> str:
-    """The checksum of config.json itself, of what it says and not of how it is laid out."""
-    said = {name: value for name, value in config.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _read_model(cls: type[Model], folder: Path) -> Model:
-    config = _read_config(folder)
-    _check_sealed(folder, config.get("sha256", {}))
-    schema = _read(folder / SCHEMA, lambda path: Schema.from_dict(_json(path)))
-    facts = _read(folder / FACTS, lambda path: safetensors.numpy.load_file(path))
-    graph = _read(folder / ENTITIES, lambda path: _graph(path, schema, facts["train"]))
-    choices = _read(folder / CONFIG, lambda _: SheafConfig.from_dict(config["model"]))
-    model = _read(folder / CONFIG, lambda _: cls(choices, graph))
-    _read(folder / WEIGHTS, lambda path: _fill(model, path))
+    config = read_config(folder)
+    check_sealed(folder, config, HASHED)
+    schema = read_file(folder / SCHEMA, lambda path: Schema.from_dict(read_json(path)))
+    facts = read_file(folder / FACTS, lambda path: safetensors.numpy.load_file(path))
+    graph = read_file(folder / ENTITIES, lambda path: _graph(path, schema, facts["train"]))
+    choices = read_file(folder / CONFIG, lambda _: SheafConfig.from_dict(config["model"]))
+    read_file(folder / WEIGHTS, lambda path: _check_size(path, choices, graph))
+    model = read_file(folder / CONFIG, lambda _: cls(choices, graph))
+    read_file(folder / WEIGHTS, lambda path: _fill(model, path))
     if config.get("info") is not None:
-        model.info = _read(folder / CONFIG, lambda _: _info(config["info"]))
+        model.info = read_file(folder / CONFIG, lambda _: _info(config["info"]))
         model.info.held_out = {name: rows for name, rows in facts.items() if name != "train"}
+        model.info.generation = config.get(GENERATION)
         if (folder / METRICS).exists():
-            model.info.metrics = _read(folder / METRICS, _json)
+            model.info.metrics = read_metrics(folder, config)
     return model
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    if not folder.is_dir():
-        what = "it is a file" if folder.exists() else "there is no such folder"
-        raise InputError(
-            f"{folder} is not a model: {what}; train one with sheaves train DATA --out {folder}."
-        )
-    if not path.exists():
-        raise InputError(f"{folder} is not a model: it has no {CONFIG}; is it the right folder?")
-    config = _read(path, _json)
-    version = config.get("format") if isinstance(config, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InputError(f"{path} is not the {CONFIG} of a model: it has no format version.")
-    if version > FORMAT:
-        raise InputError(
-            f"{path}: the model has format {version}, and this version of knowledge-sheaves "
-            f"({__version__}) reads up to {FORMAT}: install a newer one."
-        )
-    if config.get("seal") != _seal(config):
-        raise _changed(path)
-    return config
-
-
-def _changed(path: Path) -> InputError:
-    return InputError(
-        f"{path} was changed or cut short after the model was saved (its checksum is wrong): "
-        "restore it from a copy, or train again."
-    )
-
-
-def _check_sealed(folder: Path, checksums: Mapping[str, str]) -> None:
-    for name in SEALED:
-        path = folder / name
-        if not path.is_file():
-            raise InputError(
-                f"{path} is missing, and the model cannot do without it: restore it from a copy, "
-                "or train again."
-            )
-        if _read(path, _sha256) != checksums.get(name):
-            raise _changed(path)
-
-
-Result = TypeVar("Result")
-
-
-def _read(path: Path, read: Callable[[Path], Result]) -> Result:
-    """Read one file; whatever is wrong with it becomes one sentence that names it."""
-    with _named(path):
-        return read(path)
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}, line {error.lineno}: not valid JSON ({error.msg}): restore it from a copy."
-        ) from None
-    except (UnicodeDecodeError, SafetensorError, KeyError, TypeError) as error:
-        raise InputError(f"{path} cannot be understood ({error}): is it of this model?") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "surrogatepass")
-
-
-def _json(path: Path) -> Any:
-    return json.loads(_text(path))
 
 
 def _graph(path: Path, schema: Schema, train: IntArray) -> KnowledgeGraph:
     names: list[str] = []
     kinds: list[str] = []
     labels: dict[int, str] = {}
-    header, *lines = _text(path).removesuffix("\n").split("\n")
+    header, *lines = read_text(path).removesuffix("\n").split("\n")
     if tuple(header.split("\t")) != HEADER:
         raise InputError(f"the first line must be {' '.join(HEADER)}, divided by tabs.")
     for place, line in enumerate(lines):
@@ -344,6 +341,21 @@ def _unescape(text: str) -> str:
 def _info(data: Mapping[str, Any]) -> ModelInfo:
     known = {f.name for f in fields(ModelInfo)}
     return ModelInfo(**{name: value for name, value in data.items() if name in known})
+
+
+def _check_size(path: Path, choices: SheafConfig, graph: KnowledgeGraph) -> None:
+    """Refuse sizes that the file does not bear out before memory is taken for them."""
+    with safe_open(path, framework="np") as file:
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    held = sum(math.prod(shape) for shape in shapes)
+    dims = np.array([kind.dim or choices.dim for kind in graph.schema.types], dtype=object)
+    needed = sum(dims[graph.entity_types]) * choices.sections
+    if needed > held:
+        raise InputError(
+            f"the weights do not fit the configuration: {graph.num_entities:,} entities need "
+            f"{needed:,} numbers, and there are {held:,}; take {CONFIG} and {WEIGHTS} from the "
+            "same model."
+        )
 
 
 def _fill(model: SheafEmbedding, path: Path) -> None:

@@ -35,7 +35,9 @@ from knowledge_sheaves.evaluation.queries import (
     ranked_and_filtered,
     take,
 )
+from knowledge_sheaves.files import is_sealed, locked, said_of, sealed, write_text
 from knowledge_sheaves.graph.arrays import gather_slices
+from knowledge_sheaves.graph.plain_data import read_plain_data
 from knowledge_sheaves.memory import peak_memory
 from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
@@ -43,7 +45,7 @@ from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking import rank_among
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -221,9 +223,7 @@ class _State:
     def __init__(self, path: Path | None, model: SheafEmbedding) -> None:
         self.path = path
         self.weights = "" if path is None else fingerprint(model)
-        self.types: dict[str, Any] = {}
-        if path is not None and path.exists():
-            self.types = _read_state(path)
+        self.types = self._read()
 
     def get(self, run: _Run) -> TypeResult | None:
         """What an earlier run measured, if nothing has changed since."""
@@ -237,22 +237,31 @@ class _State:
         """Keep a result; a reader, or a kill, meets the file before or after."""
         if self.path is None:
             return result
-        self.types[result.name] = {
+        found = {
             "key": run.key(self.weights),
             "seconds": result.seconds,
             "ranks": result.ranks.ranks.tolist(),
         }
-        beside = self.path.with_name(f".{self.path.name}")
-        beside.write_text(json.dumps({"format": FORMAT, "types": self.types}), encoding="utf-8")
-        beside.replace(self.path)
+        # Another run may have measured other types of the same file meanwhile.
+        with said_of(self.path), locked(self.path.resolve()):
+            self.types = self._read() | {result.name: found}
+            write_text(self.path, json.dumps(sealed({"format": FORMAT, "types": self.types})))
         return result
+
+    def _read(self) -> dict[str, Any]:
+        return _read_state(self.path) if self.path is not None and self.path.exists() else {}
 
 
 def _read_state(path: Path) -> dict[str, Any]:
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        if saved["format"] == FORMAT:
+        saved = read_plain_data(path)
+        if saved["format"] == 1:  # of version 0.1, and not sealed: measured again
+            return {}
+        if saved["format"] == FORMAT and is_sealed(saved):
             return dict(saved["types"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise InputError(f"{path} is not the state of a benchmark: remove it or choose another --out.")
+    raise InputError(
+        f"{path} is not the state of a benchmark, or was changed after it was written: remove it "
+        "or choose another --out."
+    )

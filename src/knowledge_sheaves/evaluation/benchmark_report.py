@@ -16,6 +16,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.betae import GROUPS, TYPES
 from knowledge_sheaves.evaluation.published import PublishedRow, mean_of, published_rows
 from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, interval
+from knowledge_sheaves.files import writing
 from knowledge_sheaves.plain import for_matplotlib, printable
 
 if TYPE_CHECKING:
@@ -227,10 +228,8 @@ def plot(reports: Sequence[BenchmarkReport], path: str | Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     if len(rows) + len(reports) > 1:
         figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+    with writing(Path(path)) as beside:
+        figure.savefig(beside, dpi=150)
 
 
 def _draw(

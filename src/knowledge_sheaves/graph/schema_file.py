@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import yaml
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import write_text
 from knowledge_sheaves.graph.plain_data import read_plain_data, read_small_text
 from knowledge_sheaves.graph.schema import EntityType, Relation, Schema
 from knowledge_sheaves.graph.vocabulary import suggestion
@@ -132,7 +133,7 @@ def save_schema(schema: Schema, path: Path) -> None:
         text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     else:
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def _is_json(path: Path) -> bool:
@@ -142,7 +143,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _read(path: Path, parse: Callable[[object], Read]) -> Read:
-    _is_json(path)
+    _is_json(path)  # refuses another ending
     data = read_plain_data(path)
     try:
         return parse(data)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
@@ -152,8 +153,11 @@ class Predictor:
     def _score(self, target: End, entity: int, edge: int) -> Tensor:
         known, edges = torch.tensor([entity]), torch.tensor([edge])
         if target == "tail":
-            return self.model.score_tails(known, edges)[0]
-        return self.model.score_heads(edges, known)[0]
+            scores = self.model.score_tails(known, edges)[0]
+        else:
+            scores = self.model.score_heads(edges, known)[0]
+        check_scores(self.model, scores)
+        return scores
 
     def _in_degree(self, tails: Sequence[int], name: str) -> IntArray:
         return self.graph.in_degree(name, tails)

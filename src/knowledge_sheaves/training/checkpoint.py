@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from knowledge_sheaves.embedding.folder import UNFIT
+from knowledge_sheaves.embedding.storage import tensors_written
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import writing
 from knowledge_sheaves.training.optimisers import RowOptimiser
+
+KNOWN: dict[str, type | tuple[type, ...]] = {
+    "epoch": int,
+    "stale": int,
+    "curve": list,
+    "seconds": (int, float),
+    "settings": dict,
+}
+"""What a run must know to go on, and of which kind."""
 
 
 def checkpoint_beside(folder: Path) -> Path:
@@ -38,19 +51,32 @@ def save_checkpoint(
     ``others`` are further states of the model, such as the best so far.
     """
     tensors = {
+        k: v.detach().cpu().contiguous().clone()
+        for k, v in _tensors(model, optimiser, others).items()
+    }
+    said = {"facts": json.dumps(facts | {"sealed": True})}
+    with writing(path) as beside, tensors_written():
+        save_file(tensors, beside, metadata=said | {"sha256": _digest(said, tensors)})
+
+
+def room_needed(
+    model: nn.Module, optimiser: RowOptimiser, others: Mapping[str, nn.Module | None]
+) -> int:
+    """The bytes that a run takes on disk: a checkpoint, and the next one beside it."""
+    tensors = _tensors(model, optimiser, others).values()
+    return 2 * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _tensors(
+    model: nn.Module, optimiser: RowOptimiser, others: Mapping[str, nn.Module | None]
+) -> dict[str, Tensor]:
+    tensors = {
         f"{part}/{k}": v
         for part, each in {"model": model, **others}.items()
         if each is not None
         for k, v in each.state_dict().items()
     }
-    tensors |= {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
-    tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".partial")
-    save_file(tensors, beside, metadata={"facts": json.dumps(facts)})
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    beside.replace(path)
+    return tensors | {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
 
 
 def load_checkpoint(
@@ -58,29 +84,58 @@ def load_checkpoint(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
     """Bring a model and an optimiser back; returns the facts and the weights of other states."""
     try:
+        if not path.is_file():  # a pipe would never come to its end
+            raise OSError("it is not an ordinary file")
         with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})["facts"])
+            said = dict(file.metadata() or {})
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+        facts = json.loads(said["facts"])
+    except (OSError, SafetensorError, *UNFIT) as error:
         raise InputError(
             f"The checkpoint {path} cannot be read ({error}): delete it to start afresh."
         ) from None
+    told = facts if isinstance(facts, dict) else {}
+    # Version 0.1 did not seal its checkpoints, and did not say in them that it did.
+    unsealed = said.keys() == {"facts"} and "sealed" not in told
+    if not unsealed and said.pop("sha256", None) != _digest(said, tensors):
+        raise InputError(
+            f"The checkpoint {path} was changed after it was written (its checksum is wrong): "
+            "delete it to start afresh."
+        )
+    if not all(isinstance(told.get(name), kind) for name, kind in KNOWN.items()):
+        raise InputError(f"The checkpoint {path} is not one of ours: delete it to start afresh.")
     parts: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")
         parts.setdefault(part, {})[name] = value
-    try:
+    with fitting(path):
         model.load_state_dict(parts.pop("model"))
         state = parts.pop("optimiser")
         with torch.no_grad():
             for name, value in _optimiser_state(optimiser).items():
                 value.copy_(state[name])
-    except (RuntimeError, KeyError):
+    return facts, parts
+
+
+@contextmanager
+def fitting(path: Path) -> Iterator[None]:
+    """Say of weights that do not fit where they are put that they are of another run."""
+    try:
+        yield
+    except UNFIT:
         raise InputError(
             f"The checkpoint {path} belongs to another model or other data: delete it to start "
             f"afresh, or use the settings it was made with."
         ) from None
-    return facts, parts
+
+
+def _digest(said: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """A checksum of all that a checkpoint holds."""
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _optimiser_state(optimiser: RowOptimiser) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,19 @@ from knowledge_sheaves.errors import InputError
 Log = Callable[[int, Mapping[str, float]], None]
 
 
-def write_curve(path: Path, rows: list[dict[str, float]]) -> None:
-    """Write the whole curve, beside and then renamed: it is short."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    beside = path.with_suffix(".partial")
-    with beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    beside.replace(path)
+def curve_text(rows: list[dict[str, float]]) -> str:
+    """The whole curve as CSV: it is short.
+
+    >>> curve_text([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "mrr": 0.25}])
+    'epoch,loss,mrr\\n1,0.5,\\n2,,0.25\\n'
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(
+        text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def make_log(name: str, folder: Path, settings: Mapping[str, Any]) -> Log:

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
-from knowledge_sheaves.embedding.storage import ModelInfo
+from knowledge_sheaves.embedding.storage import ModelInfo, check_target, save
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import check_place
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.memory import peak_memory
@@ -22,11 +23,13 @@ from knowledge_sheaves.ranking import RankMetrics, fit_temperature, rank_triples
 from knowledge_sheaves.training.batches import Batches
 from knowledge_sheaves.training.checkpoint import (
     checkpoint_beside,
+    fitting,
     load_checkpoint,
+    room_needed,
     save_checkpoint,
 )
 from knowledge_sheaves.training.config import TrainingConfig
-from knowledge_sheaves.training.loggers import make_log, write_curve
+from knowledge_sheaves.training.loggers import curve_text, make_log
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
 from knowledge_sheaves.training.parallel import Processes
@@ -118,6 +121,10 @@ class Run:
 
     def go(self, resume: bool) -> SheafEmbedding:
         start = self._resume() if resume else 0
+        if self.out is not None and self._first:
+            check_target(self.out)
+            others = {"best": self.model, "average": self.average}
+            check_place(self.out, room_needed(self.model, self.optimiser, others))
         settings = self.model.config.to_dict() | self.training.to_dict()
         log = make_log(self.training.logger, self.out or Path(), settings) if self._first else None
         try:
@@ -277,12 +284,13 @@ class Run:
                 f"The run in {self._checkpoint} had other settings for {', '.join(changed)}: use "
                 f"the same ones, or train without resume."
             )
-        if "best" in others:
-            self.best = copy.deepcopy(self.model)
-            self.best.load_state_dict(others["best"])
-        if self.average is not None:
-            self.average.load_state_dict(others["average"])
-        self.best_mrr, self.stale = facts["best_mrr"], facts["stale"]
+        with fitting(self._checkpoint):
+            if "best" in others:
+                self.best = copy.deepcopy(self.model)
+                self.best.load_state_dict(others["best"])
+            if self.average is not None:
+                self.average.load_state_dict(others["average"])
+        self.best_mrr, self.stale = facts.get("best_mrr"), facts["stale"]
         self.curve, self.seconds = facts["curve"], facts["seconds"]
         done = self.stale >= self.training.patience
         return self.training.epochs if done else int(facts["epoch"])
@@ -294,8 +302,7 @@ class Run:
         best.refresh()
         best.info = run_info(self, best)
         if self.out is not None and self._first:
-            best.save(self.out)
-            write_curve(self.out / "training.csv", self.curve)
+            save(best, self.out, {"training.csv": curve_text(self.curve)})
             if not self.interrupted:
                 self._checkpoint.unlink(missing_ok=True)
         return best

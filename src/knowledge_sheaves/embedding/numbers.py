@@ -1,0 +1,51 @@
+"""Weights and scores that are no numbers: refused when saved, named where somebody meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from knowledge_sheaves.errors import InputError
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.embedding.model import SheafEmbedding
+
+
+def not_numbers(weights: Mapping[str, Tensor]) -> str | None:
+    """Say which weights are not all finite, or None where they are.
+
+    >>> import torch
+    >>> not_numbers({"maps": torch.zeros(3), "entities": torch.tensor([1.0, torch.nan])})
+    "1 of the 2 numbers of 'entities' is NaN or infinite"
+    """
+    for name, tensor in weights.items():
+        wrong = tensor.numel() - int(tensor.isfinite().sum())
+        if wrong:
+            verb = "is" if wrong == 1 else "are"
+            return f"{wrong:,} of the {tensor.numel():,} numbers of {name!r} {verb} NaN or infinite"
+    return None
+
+
+def check_weights(model: SheafEmbedding) -> None:
+    """Refuse a model whose weights are not all numbers, before it is measured or saved."""
+    problem = not_numbers(model.state_dict())
+    if problem:
+        raise InputError(
+            f"The model's weights are damaged ({problem}): train it again, with a smaller "
+            "learning_rate if that is where it comes from, or restore it from a copy."
+        )
+
+
+def check_scores(model: SheafEmbedding, scores: Tensor) -> None:
+    """Refuse scores among which is NaN, and say which weights they come from.
+
+    Infinite ones are sound: they stand where the schema rules an entity out.
+    """
+    if bool(scores.isnan().any()):
+        check_weights(model)
+        raise InputError(
+            "A score of the model is not a number, although its weights are: they are too large; "
+            "train again with a smaller learning_rate."
+        )
