@@ -8,17 +8,6 @@ from collections.abc import Callable
 from knowledge_sheaves.memory import peak_memory
 
 
-def seconds(job: Callable[[], object], repeats: int = 3) -> float:
-    """The median of a few runs, after one to warm up."""
-    job()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    return sorted(times)[len(times) // 2]
-
-
 def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
     """The best time of each job, in turns: what else the machine does meets all alike."""
     for job in jobs.values():

@@ -46,6 +46,7 @@ from ranking import graphs
 
 DIM, BATCH, NEGATIVES = 200, 1024, 4096
 STEPS, PYKEEN_STEPS, PROFILED_STEPS = 30, 5, 10
+ROUNDS = 3
 VALIDATION_TRIPLES = 2000
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "profile.md"
@@ -300,9 +301,14 @@ class Stopwatch:
 
 
 def show_speed(train: KnowledgeGraph) -> None:
-    theirs = {name: measure_pykeen(name, train) for name in PYKEEN}
+    theirs: dict[str, float] = {}
     for name, model in SPEED.items():
-        speed, overhead = measure(train, model)
+        ours: list[tuple[float, float]] = []
+        for _ in range(ROUNDS):  # in turns, best of several: what else the machine does meets both
+            ours.append(measure(train, model))
+            if name in PYKEEN:
+                theirs[name] = max(theirs.get(name, 0.0), measure_pykeen(name, train))
+        speed, overhead = max(ours)
         print(
             f"{name:8s} d = {model.dim}: {speed / 1e6:6.2f} million pairs a second, "
             f"{overhead:.1%} of a step is overhead (at most 5 %)",
@@ -315,10 +321,10 @@ def show_speed(train: KnowledgeGraph) -> None:
                 end="",
             )
         print(flush=True)
-    ours, pykeen = measure_structured(train)
+    mine, pykeen = map(max, zip(*(measure_structured(train) for _ in range(ROUNDS)), strict=True))
     print(
-        f"se       d = 32: {ours / 1e3:6.1f} thousand triples a second, one corrupted for each; "
-        f"PyKEEN {pykeen / 1e3:.1f} thousand, ratio {ours / pykeen:.1f}"
+        f"se       d = 32: {mine / 1e3:6.1f} thousand triples a second, one corrupted for each; "
+        f"PyKEEN {pykeen / 1e3:.1f} thousand, ratio {mine / pykeen:.1f}"
     )
 
 
