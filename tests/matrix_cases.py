@@ -110,6 +110,10 @@ FEATURES: dict[str, Query] = {
     "nothing known": ask(Edge("?x", R, "?y")),
     "nothing known, a ring": ask(Edge("?x", R, "?y"), Edge("?y", S, "?x")),
     "an edge of entities": ask(*TWO, Edge(A, S, C)),
+    "parts that meet in an entity": ask(Edge(A, R, "?x"), Edge(A, S, "?y"), Edge("?y", R, "?z")),
+    "two targets that meet in an entity": Query(
+        ("?y", "?x"), (Pattern((Edge(A, R, "?x"), Edge("?y", S, A))),)
+    ),
     "two targets": Query(("?y", "?x"), (Pattern(TWO),)),
     "two targets, nothing known": Query(("?y", "?x"), (Pattern((Edge("?x", R, "?y"),)),)),
     "two targets and an unknown": Query(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NewType, TypeAlias
+from typing import NewType, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.vocabulary import suggestion
 
+T = TypeVar("T")
 RelationId = NewType("RelationId", int)
 SchemaEdge = NewType("SchemaEdge", int)
 ModelEdge = NewType("ModelEdge", int)
@@ -346,20 +347,31 @@ def connected_variables(pattern: Pattern) -> list[set[Variable]]:
     >>> [sorted(part) for part in connected_variables(Pattern((Edge("?x", 0, "?y"),)))]
     [['?x', '?y']]
     """
-    groups: dict[Variable, set[Variable]] = {}
-    for edge in pattern.edges:
-        variables = set(variables_of(edge.terms))
-        joined = set().union(variables, *(groups.get(v, set()) for v in variables))
-        for member in joined:
-            groups[member] = joined
-    return list({id(group): group for group in groups.values()}.values())
+    variables = (
+        [term for term in edge.terms if isinstance(term, Variable)] for edge in pattern.edges
+    )
+    return _joined(variables)
+
+
+def _joined(groups: Iterable[Iterable[T]]) -> list[set[T]]:
+    """Sets that share no member, of groups whose members hang together."""
+    found: dict[T, set[T]] = {}
+    for group in groups:
+        members = set(group)
+        together = members.union(*(found.get(member, set()) for member in members))
+        found |= dict.fromkeys(together, together)
+    return list({id(group): group for group in found.values()}.values())
 
 
 def _check_connected(pattern: Pattern) -> None:
-    """Every variable must hang together with a target: the rest would be another query."""
-    parts = connected_variables(pattern)
-    if len(parts) > 1:
-        first, second = (min(part) for part in parts[:2])
+    """Every variable must hang together with a target, if only through a known entity.
+
+    What does not is another query. Parts that meet in an entity are a sum of independent energies.
+    """
+    parts = _joined(edge.terms for edge in pattern.edges)
+    named = [set(variables_of(part)) for part in parts if variables_of(part)]
+    if len(named) > 1:
+        first, second = (min(part) for part in named[:2])
         raise InputError(
             f"The query falls apart: nothing connects {first} with {second}; ask two queries."
         )

@@ -79,7 +79,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
+            if str(getattr(self, name)) not in choices:
                 raise InputError(
                     f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}."
                 )

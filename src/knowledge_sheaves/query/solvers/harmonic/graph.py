@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.graph import IntArray, Multigraph
 from knowledge_sheaves.query.pattern import Pattern, SchemaEdge, Term, Variable, slot_variable
+from knowledge_sheaves.query.solvers.arrows import arrows
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,7 @@ class QueryGraph:
 
         ends = [(vertex(edge.head), vertex(edge.tail)) for edge in shape.edges]
         edges = torch.tensor([list(row) for row in parts], dtype=torch.long)
-        near = _distances(ends, count + variables.index(target), count + len(variables))
-        away = [near[tail] > near[head] for head, tail in ends]
+        away = [a.inverse for a in arrows(shape, slot_variable(variables.index(target)))]
         if model.config.reciprocal:
             for place in (place for place, wrong in enumerate(away) if wrong):
                 ends[place] = ends[place][::-1]
@@ -80,22 +79,6 @@ class QueryGraph:
 
 def _entities(pattern: Pattern) -> list[int]:
     return [term for edge in pattern.edges for term in edge.terms if not isinstance(term, Variable)]
-
-
-def _distances(ends: Sequence[tuple[int, int]], target: int, vertices: int) -> list[int]:
-    """How many edges each vertex is away from the target."""
-    near = [vertices] * vertices
-    near[target] = 0
-    waiting = deque([target])
-    while waiting:
-        vertex = waiting.popleft()
-        for edge in ends:
-            if vertex in edge:
-                other = edge[0] if edge[1] == vertex else edge[1]
-                if near[other] == vertices and other != target:
-                    near[other] = near[vertex] + 1
-                    waiting.append(other)
-    return near
 
 
 def target_bias(model: SheafEmbedding, batch: QueryGraph, vertex: int) -> Tensor:
