@@ -21,9 +21,9 @@ from config_cases import BY_GRAM, made
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding, model_config
 from knowledge_sheaves.embedding.energies import ENERGIES
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation import fit_temperature, rank_triples
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.ranking import fit_temperature, rank_triples
 from knowledge_sheaves.training import Progress, TrainingConfig, train
 from knowledge_sheaves.training.batches import Batches
 from knowledge_sheaves.training.losses import LOSSES

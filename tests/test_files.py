@@ -13,13 +13,13 @@ import pytest
 from knowledge_sheaves.errors import InputError, OutputError, SheafError
 from knowledge_sheaves.files import (
     locked,
-    read_data,
     reading,
     replacing,
     write_json,
     write_text,
     writing,
 )
+from knowledge_sheaves.graph.plain_data import read_plain_data
 
 
 def names(folder: Path) -> list[str]:
@@ -28,7 +28,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_file_is_written_with_its_folder_and_leaves_nothing_else(tmp_path: Path) -> None:
     write_json(tmp_path / "deep" / "er" / "a.json", {"ä": 1})
-    assert read_data(tmp_path / "deep" / "er" / "a.json") == {"ä": 1}
+    assert read_plain_data(tmp_path / "deep" / "er" / "a.json") == {"ä": 1}
     assert names(tmp_path / "deep" / "er") == ["a.json"]
 
 
@@ -100,27 +100,6 @@ def test_an_error_while_a_folder_is_written_leaves_the_old_one(tmp_path: Path) -
             raise KeyError
     assert (tmp_path / "model" / "a").read_text() == "old"
     assert names(tmp_path) == ["model"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("a.json", '{\n"a": ]', "a.json, line 2: not valid JSON"),
-        ("a.yaml", "a: [", "not valid YAML"),
-        ("a.yaml", "a: 2020-13-45", "a value that cannot be read"),
-        ("a.yaml", "a: !!int x", "a value that cannot be read"),
-        ("a.json", "[" * 100_000, "nested too deeply"),
-        ("a.json", "9" * 5_000, "a value that cannot be read"),
-    ],
-)
-def test_what_cannot_be_read_is_one_sentence(
-    name: str, text: str, words: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(InputError) as refused:
-        read_data(tmp_path / name)
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_reader_that_comes_between_two_renames_looks_again(tmp_path: Path) -> None:

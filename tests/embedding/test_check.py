@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from knowledge_sheaves.evaluation.prediction import Predictor
 
 from crash.racing import marked
 from knowledge_sheaves.embedding import SheafEmbedding, storage
@@ -17,7 +16,9 @@ from knowledge_sheaves.embedding.folder import METRICS, SEALED, WEIGHTS, sha256
 from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.embedding.storage import save_calibration, save_metrics
 from knowledge_sheaves.errors import InputError, OutputError
-from knowledge_sheaves.files import read_data, sealed, write_json
+from knowledge_sheaves.files import sealed, write_json
+from knowledge_sheaves.graph.plain_data import read_plain_data
+from knowledge_sheaves.ranking import Predictor
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def put_nan(folder: Path) -> None:
     """Weights that are no numbers, in a folder whose checksums fit."""
     weights = safetensors.torch.load_file(folder / WEIGHTS)
     weights["entities.tables.0"][2, 0] = torch.nan
-    config = read_data(folder / "config.json")
+    config = read_plain_data(folder / "config.json")
     header = {"generation": config["generation"]}
     safetensors.torch.save_file(weights, folder / WEIGHTS, metadata=header)
     config["sha256"][WEIGHTS] = sha256(folder / WEIGHTS)
