@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.maps import End
-from knowledge_sheaves.graph import IntArray, Multigraph
+from knowledge_sheaves.embedding.energies.base import less_favour_of
+from knowledge_sheaves.graph import Multigraph
 from knowledge_sheaves.query.pattern import Pattern, SchemaEdge, Term, Variable, slot_variable
 
 
@@ -43,7 +43,7 @@ class QueryGraph:
     ) -> QueryGraph:
         """``parts`` are the edges of the schema that every pattern's relations stand for."""
         shape, variables = patterns[0].shape, patterns[0].variables
-        entities = torch.tensor([_entities(p) for p in patterns], dtype=torch.long)
+        entities = _ids(model, [_entities(p) for p in patterns])
         count = entities.shape[1]
         numbers = {slot_variable(i): count + i for i in range(len(variables))}
 
@@ -51,7 +51,7 @@ class QueryGraph:
             return numbers[term] if isinstance(term, Variable) else int(term)
 
         ends = [(vertex(edge.head), vertex(edge.tail)) for edge in shape.edges]
-        edges = torch.tensor([list(row) for row in parts], dtype=torch.long)
+        edges = _ids(model, parts)
         near = _distances(ends, count + variables.index(target), count + len(variables))
         away = [near[tail] > near[head] for head, tail in ends]
         if model.config.reciprocal:
@@ -59,9 +59,9 @@ class QueryGraph:
                 ends[place] = ends[place][::-1]
                 edges[:, place] += model.num_relations
         graph = Multigraph.from_edges(count + len(variables), ends)
-        types = [-1] * graph.num_vertices
+        types, first = [-1] * graph.num_vertices, edges[0].tolist()
         for place, (head, tail) in enumerate(ends):
-            kinds = model.edge_types[int(edges[0, place])]
+            kinds = model.edge_types[first[place]]
             types[head], types[tail] = int(kinds[0]), int(kinds[1])
         turned = [wrong and model.config.reciprocal for wrong in away]
         signs = [-1 if wrong and not turn else 1 for wrong, turn in zip(away, turned, strict=True)]
@@ -76,6 +76,10 @@ class QueryGraph:
 
     def __len__(self) -> int:
         return len(self.edges)
+
+
+def _ids(model: SheafEmbedding, rows: Sequence[Sequence[int]]) -> Tensor:
+    return torch.tensor([list(row) for row in rows], dtype=torch.long, device=model.device)
 
 
 def _entities(pattern: Pattern) -> list[int]:
@@ -98,14 +102,8 @@ def _distances(ends: Sequence[tuple[int, int]], target: int, vertices: int) -> l
     return near
 
 
-def target_bias(model: SheafEmbedding, batch: QueryGraph, vertex: int) -> Tensor:
-    """What every entity of a target's type is favoured by, once for every edge it is an end of."""
+def less_favour(model: SheafEmbedding, batch: QueryGraph, vertex: int, energies: Tensor) -> Tensor:
+    """Energies (…, entities of a target's type), once less its bias for every edge of a target."""
     ids = model.entities_of_type(batch.types[vertex])
-    if model.biases is None:
-        return torch.zeros(len(ids))
-    ends: tuple[tuple[End, IntArray], ...] = (
-        ("head", batch.graph.heads),
-        ("tail", batch.graph.tails),
-    )
-    parts = [int((vertices == vertex).sum()) * model.bias(ids, end) for end, vertices in ends]
-    return torch.stack(parts).sum(0)
+    heads, tails = (int((v == vertex).sum()) for v in (batch.graph.heads, batch.graph.tails))
+    return less_favour_of(model, energies, ids, heads, tails)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import torch
@@ -33,15 +32,19 @@ from knowledge_sheaves.query.solvers.base import (
     restrict,
     temperature,
 )
-from knowledge_sheaves.query.solvers.harmonic.extension import extend, is_possible
-from knowledge_sheaves.query.solvers.harmonic.forms import Lift, NotDefinite, least
-from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, target_bias
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension
+from knowledge_sheaves.query.solvers.harmonic.forms import Springs
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
 from knowledge_sheaves.query.solvers.harmonic.joint import COMBINATIONS, best_combinations
-from knowledge_sheaves.query.solvers.harmonic.torus import least_energies, torus_graph
+from knowledge_sheaves.query.solvers.harmonic.lifted import LIFTS, Lifted
+from knowledge_sheaves.query.solvers.harmonic.reasons import extend, is_possible
+from knowledge_sheaves.query.solvers.harmonic.torus import Windings
 from knowledge_sheaves.query.solvers.rows import Rows
 from knowledge_sheaves.query.types import readings
 
 USE_CHAINING = "use the solver chaining"
+EXTENSIONS: dict[str, type[Extension]] = {"springs": Springs, "lifted": Lifted, "torus": Windings}
+"""How unknowns are found, by the name that an energy gives (`Energy.extension`)."""
 STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
@@ -60,7 +63,7 @@ class HarmonicSettings(Settings):
     lift: str = parameter(
         "composite",
         "How lifted models are extended: by the letter, in the mean on the sphere, or as a whole.",
-        choices=("composite", "free", "sphere"),
+        choices=tuple(LIFTS),
     )
 
 
@@ -85,9 +88,11 @@ class Harmonic(Solver):
         strength = self.settings.strength
         return f"{self.name}, λ = {strength:g}" if strength else self.name
 
-    @property
-    def lift(self) -> Lift:
-        return cast(Lift, self.settings.lift)
+    @cached_property
+    def extension(self) -> Extension:
+        """How unknowns are found, by the model's energy."""
+        told, kind = self.settings, EXTENSIONS[self.model.config.energy.extension]
+        return kind.of(self.model, told.lift, told.strength, self.budget)
 
     # Which queries.
 
@@ -118,10 +123,10 @@ class Harmonic(Solver):
                 "Several targets are ranked jointly by the solver harmonic for one conjunction "
                 f"without negation, VALUES and !=: {USE_CHAINING}."
             )
-        if self.model.config.space == "torus":
+        if self.extension.jointly is None:
             return (
-                "The energy of a torus-valued model is no quadratic form: ask for one target, or "
-                f"{USE_CHAINING}."
+                f"The energy of a {self.model.config.energy.name}-valued model is no quadratic "
+                f"form: ask for one target, or {USE_CHAINING}."
             )
         return None
 
@@ -161,11 +166,10 @@ class Harmonic(Solver):
     def _tau(self, pattern: Pattern) -> float:
         """The temperature of a pattern: springs in a row give way more easily.
 
-        Energies of a path of k edges are spread less, by 1/k. On the sphere they are not springs.
+        Energies of a path of k edges are spread less, by 1/k.
         """
-        if self.model.config.lifted:
-            return float(self.settings.tau)
-        return float(self.settings.tau) / max(1, len(pattern.variables))
+        length = len(pattern.variables) if self.extension.gives_way else 1
+        return float(self.settings.tau) / max(1, length)
 
     def energies(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
         """The least energy of every entity as the target, infinite where types rule it out.
@@ -216,35 +220,9 @@ class Harmonic(Solver):
         return groups
 
     def batch_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
-        """The least energy of every entity of the target's type: (queries, entities of the type).
-
-        The torus has no Gaussians, and no prior.
-        """
-        model, vertex = self.model, batch.vertex(target)
-        if model.config.space == "torus":
-            values = self._torus_energies(batch, vertex)
-        else:
-            values = self._form_energies(batch, target)
-        return values if model.biases is None else values - target_bias(model, batch, vertex)
-
-    def _form_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
-        """Queries whose prior is too weak for a minimum are told from the others by halves."""
-        model, settings = self.model, self.settings
-        try:
-            form = least(model, batch, [target], self.lift, settings.strength).form
-        except NotDefinite:
-            half = len(batch) // 2
-            parts = (batch.rows(slice(half)), batch.rows(slice(half, None)))
-            return torch.cat([self._form_energies(part, target) for part in parts])
-        kind = batch.types[batch.vertex(target)]
-        return form.evaluate(model.pool(kind, "tail").candidates)
-
-    def _torus_energies(self, batch: QueryGraph, vertex: int) -> Tensor:
-        model, slots = self.model, range(batch.entities.shape[1])
-        graph = torus_graph(model, batch.graph, batch.edges, (*slots, vertex))
-        known = {slot: model.entities.lookup(batch.entities[:, slot]).flatten(1) for slot in slots}
-        table = model.entities.of_type(batch.types[vertex]).flatten(1)
-        return least_energies(graph, known, vertex, table, self.budget)
+        """The least energy of every entity of the target's type: (queries, entities of it)."""
+        values = self.extension.energies(batch, target)
+        return less_favour(self.model, batch, batch.vertex(target), values)
 
     # Several targets.
 
@@ -256,14 +234,12 @@ class Harmonic(Solver):
         return [self._combine(query, count, allowed) for query in queries]
 
     def _combine(self, query: Query, count: int, allowed: Tensor | None) -> Combinations:
-        settings, (pattern,) = self.settings, query.patterns
+        (pattern,), by = query.patterns, self.extension.jointly
+        assert by is not None, "refused"
         parts: list[Combinations] = []
         for reading in readings(pattern, self.model.graph):
             batch = QueryGraph.of(self.model, [pattern], [reading], query.targets[-1])
-            parts += best_combinations(
-                *(self.model, batch, query.targets, count, self.lift, settings.strength),
-                *(allowed, self.budget),
-            )
+            parts += best_combinations(by, batch, query.targets, count, allowed)
         energies = torch.cat([part.energies for part in parts])
         ids = torch.cat([part.ids for part in parts])
         order = energies.argsort()
