@@ -119,7 +119,7 @@ def _answer_jointly(
 
 
 def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray | None) -> Answers:
-    notes = [*solver.model.config.notes, *found.notes]
+    notes = [*solver.model.config.notes, *found.notes, *solver.remarks(query)]
     if found.probabilities is not None:
         notes += solver.notes
     known = None

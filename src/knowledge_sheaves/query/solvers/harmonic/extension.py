@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,16 @@ from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 
 if TYPE_CHECKING:
     from knowledge_sheaves.query.solvers.harmonic.forms import Springs
+
+
+class Least(NamedTuple):
+    """The least energies (queries, candidates), and which queries are ``indifferent`` (queries).
+
+    Those are satisfied whatever their answer is, so that rounding ranks their candidates.
+    """
+
+    energies: Tensor
+    indifferent: Tensor | None = None
 
 
 class Extension(ABC):
@@ -51,8 +61,8 @@ class Extension(ABC):
         """The extension that ranks several targets at once, if there is one."""
 
     @abstractmethod
-    def energies(self, batch: QueryGraph, target: Variable) -> Tensor:
-        """The least energy of every entity of the target's type, biases aside: (queries, n)."""
+    def energies(self, batch: QueryGraph, target: Variable) -> Least:
+        """The least energy of every entity of the target's type, biases aside."""
 
     @abstractmethod
     def place(self, batch: QueryGraph, targets: Mapping[int, int]) -> Placement:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.pattern import Variable
-from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Placement
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least, Placement
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.query.solvers.harmonic.priors import noise, type_prior
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticForm, energy_form
@@ -91,10 +91,17 @@ class Springs(Extension):
         """What is left of a form over targets when some of them may be anywhere."""
         return form.eliminate(others)
 
-    def energies(self, batch: QueryGraph, target: Variable) -> Tensor:
+    def energies(self, batch: QueryGraph, target: Variable) -> Least:
         vertex = batch.vertex(target)
         form = self.least(batch, [vertex]).form
-        return form.evaluate(self.model.pool(batch.types[vertex], "tail").candidates)
+        values = form.evaluate(self.model.pool(batch.types[vertex], "tail").candidates)
+        return Least(values, self.indifferent(batch, form))
+
+    def indifferent(self, batch: QueryGraph, form: QuadraticForm) -> Tensor | None:
+        """Which queries any targets satisfy, from what is left of their form over the targets."""
+        if len(form.vertices) == len(batch.variables):  # no unknown that could
+            return None
+        return form.indifferent().expand(len(batch))
 
     def place(self, batch: QueryGraph, targets: Mapping[int, int]) -> FormPlacement:
         if len(targets) > 1 and self.jointly is not self:

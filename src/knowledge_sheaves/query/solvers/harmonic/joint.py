@@ -8,6 +8,7 @@ soon as the answers shown lie below the bounds of all candidates left out.
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +16,6 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.answers import top
 from knowledge_sheaves.query.pattern import Variable
-from knowledge_sheaves.query.solvers.base import Combinations
 from knowledge_sheaves.query.solvers.harmonic.forms import Springs
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
 from knowledge_sheaves.sheaf import QuadraticForm
@@ -24,13 +24,25 @@ COMBINATIONS = 1_000_000
 """How many combinations are looked at for one query."""
 
 
+class Best(NamedTuple):
+    """The best combinations of a query: ids (answers, targets), energies, and if none is missed.
+
+    An ``indifferent`` query is satisfied whatever the combination is.
+    """
+
+    ids: Tensor
+    energies: Tensor
+    exact: bool
+    indifferent: bool = False
+
+
 def best_combinations(
     by: Springs,
     batch: QueryGraph,
     targets: tuple[Variable, ...],
     count: int,
     allowed: Tensor | None = None,
-) -> list[Combinations]:
+) -> list[Best]:
     """For every query of a batch, the combinations of entities with the least energy.
 
     ``allowed`` (entities) says who may be part of one.
@@ -44,11 +56,12 @@ def best_combinations(
     if allowed is not None:
         for vertex, bound in zip(vertices, bounds, strict=True):
             bound[:, ~allowed[model.entities_of_type(batch.types[vertex])]] = torch.inf
-    found = []
+    found, alike = [], by.indifferent(batch, form)
     for row in range(len(batch)):
         budget.check_time()
         mine = [bound[row] for bound in bounds]
-        found.append(_combine(by, batch, form, vertices, mine, kept, count, row))
+        best = _combine(by, batch, form, vertices, mine, kept, count, row)
+        found.append(best._replace(indifferent=alike is not None and bool(alike[row])))
     return found
 
 
@@ -81,7 +94,7 @@ def _combine(
     kept: int,
     count: int,
     row: int,
-) -> Combinations:
+) -> Best:
     model = by.model
     best_of = [top(bound, kept) for bound in bounds]
     chosen = [ids[values.isfinite()] for values, ids in best_of]
@@ -122,7 +135,7 @@ def _combine(
         or float(bound.sort().values[len(ids)]) >= float(best.values[-1])
         for ids, bound in zip(chosen, bounds, strict=True)
     )
-    return Combinations(torch.stack(columns, 1), best.values, exact)
+    return Best(torch.stack(columns, 1), best.values, exact)
 
 
 def _along(values: Tensor, axis: int, grid: list[int]) -> Tensor:

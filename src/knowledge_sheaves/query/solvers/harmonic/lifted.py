@@ -18,7 +18,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.pattern import Variable
-from knowledge_sheaves.query.solvers.harmonic.extension import Extension
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least
 from knowledge_sheaves.query.solvers.harmonic.forms import (
     FormPlacement,
     Reduced,
@@ -47,6 +47,10 @@ class Lifted(Springs):
         cls, model: SheafEmbedding, lift: str, strength: float, budget: Budget | None = None
     ) -> Extension:
         return LIFTS[lift](model, strength, budget)
+
+    def indifferent(self, batch: QueryGraph, form: QuadraticForm) -> None:
+        """No query is: what is linear in a target ranks it."""
+        return None
 
     @property
     def jointly(self) -> Springs:
@@ -170,14 +174,14 @@ class Sphere(Lifted):
         held = {v: type_prior(self.model, batch.types[v], FIRMER * strength) for v in others}
         return form.add_priors(held).eliminate(others)
 
-    def energies(self, batch: QueryGraph, target: Variable) -> Tensor:
+    def energies(self, batch: QueryGraph, target: Variable) -> Least:
         """Queries whose prior is too weak for a minimum are told from the others by halves."""
         try:
             return super().energies(batch, target)
         except NotDefinite:
             half = len(batch) // 2
             parts = (batch.rows(slice(half)), batch.rows(slice(half, None)))
-            return torch.cat([self.energies(part, target) for part in parts])
+            return Least(torch.cat([self.energies(part, target).energies for part in parts]))
 
     def variance(self, strength: float) -> float:
         """A prior alone gives a type's own covariance back: λ (λΣ⁻¹)⁻¹ = Σ."""

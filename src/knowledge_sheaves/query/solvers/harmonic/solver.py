@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
+from knowledge_sheaves.query.batches import canonical
 from knowledge_sheaves.query.explanation import Against, Explanation, Share
 from knowledge_sheaves.query.pattern import Pattern, Query, SchemaEdge, Variable
 from knowledge_sheaves.query.solvers.base import (
@@ -32,10 +33,10 @@ from knowledge_sheaves.query.solvers.base import (
     restrict,
     temperature,
 )
-from knowledge_sheaves.query.solvers.harmonic.extension import Extension
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least
 from knowledge_sheaves.query.solvers.harmonic.forms import Springs
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
-from knowledge_sheaves.query.solvers.harmonic.joint import COMBINATIONS, best_combinations
+from knowledge_sheaves.query.solvers.harmonic.joint import COMBINATIONS, Best, best_combinations
 from knowledge_sheaves.query.solvers.harmonic.lifted import LIFTS, Lifted
 from knowledge_sheaves.query.solvers.harmonic.reasons import extend, is_possible
 from knowledge_sheaves.query.solvers.harmonic.torus import Windings
@@ -43,6 +44,10 @@ from knowledge_sheaves.query.solvers.rows import Rows
 from knowledge_sheaves.query.types import readings
 
 USE_CHAINING = "use the solver chaining"
+INDIFFERENT = (
+    "The unknowns can satisfy the query whatever the answer is, so its energies are all alike and "
+    f"rounding ranks them: {USE_CHAINING}, or give the prior a strength."
+)
 EXTENSIONS: dict[str, type[Extension]] = {"springs": Springs, "lifted": Lifted, "torus": Windings}
 """How unknowns are found, by the name that an energy gives (`Energy.extension`)."""
 STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -196,7 +201,10 @@ class Harmonic(Solver):
             self.budget.check_time()
             rows, parts = zip(*members, strict=True)
             batch = QueryGraph.of(self.model, [ground[row] for row in rows], parts, target)
-            values = self.batch_energies(batch, target)
+            values, indifferent = self.batch_energies(batch, target)
+            if indifferent is not None:
+                places = indifferent.nonzero().flatten().tolist()
+                self._indifferent.update(_key(patterns[rows[place]]) for place in places)
             if values.shape == (len(patterns), everyone) and len(groups) == 1:
                 out = values
                 continue
@@ -219,10 +227,21 @@ class Harmonic(Solver):
                 groups.setdefault(kinds, []).append((row, parts))
         return groups
 
-    def batch_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
+    def batch_energies(self, batch: QueryGraph, target: Variable) -> Least:
         """The least energy of every entity of the target's type: (queries, entities of it)."""
-        values = self.extension.energies(batch, target)
-        return less_favour(self.model, batch, batch.vertex(target), values)
+        found = self.extension.energies(batch, target)
+        energies = less_favour(self.model, batch, batch.vertex(target), found.energies)
+        return found._replace(energies=energies)
+
+    def remarks(self, query: Query) -> tuple[str, ...]:
+        asked = [*query.patterns, *canonical(query).patterns]
+        parts = {_key(part) for pattern in asked for part in pattern.walk()}
+        return () if parts.isdisjoint(self._indifferent) else (INDIFFERENT,)
+
+    @cached_property
+    def _indifferent(self) -> set[object]:
+        """The patterns that were found to be satisfied whatever their answer is."""
+        return set()
 
     # Several targets.
 
@@ -236,7 +255,7 @@ class Harmonic(Solver):
     def _combine(self, query: Query, count: int, allowed: Tensor | None) -> Combinations:
         (pattern,), by = query.patterns, self.extension.jointly
         assert by is not None, "refused"
-        parts: list[Combinations] = []
+        parts: list[Best] = []
         for reading in readings(pattern, self.model.graph):
             batch = QueryGraph.of(self.model, [pattern], [reading], query.targets[-1])
             parts += best_combinations(by, batch, query.targets, count, allowed)
@@ -246,6 +265,7 @@ class Harmonic(Solver):
         # A combination that several readings allow counts once, by the best of them.
         first = {tuple(row): place for place, row in reversed(list(enumerate(ids[order].tolist())))}
         order = order[sorted(first.values())[:count]]
+        self._indifferent.update(_key(pattern) for part in parts if part.indifferent)
         exact = all(part.exact for part in parts)
         note = "No combination was missed: all others have more energy."
         if not exact:
@@ -297,6 +317,11 @@ class Harmonic(Solver):
         """Probabilities of single edges, for the entities that stand for unknowns."""
         tau = self.settings.tau
         return Rows(self.model, tau=tau, remembered=True, budget=self.budget)
+
+
+def _key(pattern: Pattern) -> object:
+    """A pattern whatever its variables are called."""
+    return pattern.shape, pattern.constants
 
 
 def _negated_unknown(pattern: Pattern, target: Variable) -> Variable | None:

@@ -21,7 +21,7 @@ from knowledge_sheaves.graph import Multigraph
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.pattern import Variable
-from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Placement
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least, Placement
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.sheaf.valued import torus_difference
 
@@ -168,12 +168,12 @@ class Windings(Extension):
     def jointly(self) -> None:
         return None
 
-    def energies(self, batch: QueryGraph, target: Variable) -> Tensor:
+    def energies(self, batch: QueryGraph, target: Variable) -> Least:
         vertex, slots = batch.vertex(target), range(batch.entities.shape[1])
         graph = self.graph(batch, (*slots, vertex))
         known = {v: self.vectors(batch, v, batch.entities[:, v]).flatten(1) for v in slots}
         table = self.model.entities.of_type(batch.types[vertex]).flatten(1)
-        return least_energies(graph, known, vertex, table, self.budget)
+        return Least(least_energies(graph, known, vertex, table, self.budget))
 
     def place(self, batch: QueryGraph, targets: Mapping[int, int]) -> TorusPlacement:
         ids = dict(enumerate(batch.entities[0].tolist())) | dict(targets)
