@@ -151,7 +151,7 @@ class Harmonic(Solver):
 
     def _chances(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
         """The probability of every entity under a pattern: its energy's, less what is negated."""
-        counts = torch.from_numpy(self._counts(patterns, target))
+        counts = torch.from_numpy(self._counts(patterns, target)).to(self.model.device)
         tau = self._tau(patterns[0])
         chances = probabilities(self.energies(patterns, target), counts, tau)
         for place in range(len(patterns[0].without)):
@@ -211,7 +211,7 @@ class Harmonic(Solver):
             if out is None:
                 out = values.new_full((len(patterns), everyone), torch.inf)
             columns = self.model.entities_of_type(batch.types[batch.vertex(target)])
-            grid = (torch.tensor(rows).unsqueeze(1), columns)
+            grid = (torch.tensor(rows, device=columns.device).unsqueeze(1), columns)
             out.index_put_(grid, torch.minimum(out[grid], values))
         assert out is not None, "every pattern has a reading"
         return restrict(out, patterns, target)
