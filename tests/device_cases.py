@@ -1,12 +1,14 @@
 """What is run on another device, each beside the same on the CPU; a program of its own.
 
-python tests/device_cases.py        prints, as JSON, what went wrong with each case
+python tests/device_cases.py training    prints, as JSON, what went wrong with each case
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 
 from config_cases import BY_GRAM, made
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding, model_config
@@ -23,12 +26,14 @@ from knowledge_sheaves.embedding.energies import ENERGIES
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.query import Options, Query, Wanted, answer
 from knowledge_sheaves.ranking import fit_temperature, rank_triples
 from knowledge_sheaves.training import Progress, TrainingConfig, train
 from knowledge_sheaves.training.batches import Batches
 from knowledge_sheaves.training.losses import LOSSES
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS
+from matrix_cases import FEATURES, make_model
 from other_device import NAME
 
 REGULARISED = {"n3": 0.1, "l2": 0.1, "section_weight": 0.1}
@@ -167,16 +172,65 @@ def cases() -> Iterator[tuple[str, Callable[[str], list[Any]]]]:
         yield f"run {' '.join(options)}", lambda d, o=options: whole_run(d, **o)
 
 
+def answers(model: SheafEmbedding, query: Query, told: dict[str, Any], device: str) -> list[Any]:
+    """The best answers of a query with their reasons, or the sentence of a refusal."""
+    there = copy.deepcopy(model).to(device)
+    wanted = Wanted(top=4, deny=frozenset({3}), only_new=len(query.targets) > 1)
+    try:
+        (found,) = answer(there, query, Options(**told), wanted, explain=2)
+    except InputError as error:
+        return [str(error)]
+    assert {found.ids.device.type, found.energies.device.type} == {"cpu"}
+    assert found.explanation is not None
+    reasons = [leaf for each in found.explanation for leaf in tree_leaves(each.to_dict())]
+    return [found.energies, found.probabilities, *reasons, *found.notes]
+
+
+def answer_cases() -> Iterator[tuple[str, Callable[[str], list[Any]]]]:
+    """Every feature of a query by every solver, on models of every energy."""
+    torus = made(model_config("toruse", dim=3, biases=True), make_model("lifted").graph)
+    soft = {"solver": "chaining", "tau": 0.7, "softness": 0.5, "k": 2}
+    ways: list[tuple[SheafEmbedding, dict[str, Any]]] = [
+        (make_model("translation, biases"), {"solver": "naive"}),
+        (make_model("translation, biases"), {"solver": "harmonic", "tau": 0.7}),
+        (make_model("lifted"), {"solver": "harmonic", "tau": 0.7, "lift": "sphere"}),
+        (make_model("lifted"), soft),
+        (make_model("typed"), {"solver": "harmonic", "tau": 0.7, "strength": 0.5}),
+        (make_model("typed"), {"solver": "chaining", "objective": "energy"}),
+        (torus, {"solver": "harmonic", "tau": 0.7}),
+    ]
+    for (model, options), (feature, query) in itertools.product(ways, FEATURES.items()):
+        name = " ".join(map(str, [model.config.name, *options.values()]))
+        yield f"{name}: {feature}", lambda d, m=model, q=query, o=options: answers(m, q, o, d)
+    large = made(model_config("complex", dim=4), crowd())
+    for solver in ("harmonic", "chaining"):
+        yield (
+            f"many entities, {solver}",
+            lambda d, s=solver: answers(large, FEATURES["a path"], {"solver": s, "tau": 0.7}, d),
+        )
+
+
+def crowd() -> KnowledgeGraph:
+    """So many entities that the best are looked for in blocks."""
+    rows = np.random.default_rng(0).integers(0, [1500, 2, 1500], size=(4000, 3))
+    return KnowledgeGraph.from_arrays(*rows.T, schema=Schema.single("rs"))
+
+
 def problem(case: Callable[[str], list[Any]]) -> str:
     try:
         torch.manual_seed(0)
         expected = case("cpu")
         torch.manual_seed(0)
-        torch.testing.assert_close(case(NAME), expected, rtol=1e-3, atol=1e-3)
+        found = case(NAME)
+        words = [[each for each in parts if isinstance(each, str)] for parts in (found, expected)]
+        assert words[0] == words[1]
+        numbers = ([x for x in parts if not isinstance(x, str)] for parts in (found, expected))
+        torch.testing.assert_close(*numbers, rtol=1e-3, atol=1e-3)
     except Exception:
         return traceback.format_exc(limit=-6)
     return ""
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: problem(case) for name, case in cases()}))
+    chosen = {"training": cases, "answers": answer_cases}[sys.argv[1]]
+    print(json.dumps({name: problem(case) for name, case in chosen()}))

@@ -23,7 +23,7 @@ def target_energies(
 ) -> Tensor:
     """The least energy of every entity as the target, by the letter unless told otherwise."""
     solver = Harmonic.of(model, budget, lift=lift, strength=strength)
-    return solver.batch_energies(batch, Variable(target))
+    return solver.batch_energies(batch, Variable(target)).energies
 
 
 def explain(

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
+from knowledge_sheaves.query import Options, Query, Wanted, answer
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
-from knowledge_sheaves.query.solvers.harmonic.forms import Lift
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
 from knowledge_sheaves.query.types import readings
-from query_cases import target_energies
+from query_cases import explain, target_energies
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]
 ENTITIES, RELATIONS = 5, 3
-LIFTS: tuple[Lift, Lift] = ("free", "composite")
+LIFTS = ("free", "composite")
 
 
 def make_model(name: str, reciprocal: bool, sections: int = 1, **options: object) -> SheafEmbedding:
@@ -39,6 +39,20 @@ def make_model(name: str, reciprocal: bool, sections: int = 1, **options: object
             parameter.add_(0.5 * noise)
     model.refresh()
     return model.requires_grad_(False)
+
+
+def people_and_films() -> KnowledgeGraph:
+    """Two types of different width."""
+    schema = Schema(
+        [EntityType("Person", 4), EntityType("Film", 2)],
+        [
+            Relation("friends", "Person", "Person"),
+            Relation("likes", "Person", "Film"),
+            Relation("by", "Film", "Person"),
+        ],
+    )
+    rows = np.array([(0, 0, 1), (1, 1, 3), (2, 1, 4), (3, 2, 0)])
+    return KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=[0, 0, 0, 1, 1])
 
 
 @st.composite
@@ -143,46 +157,73 @@ def test_harmonic_is_the_least_energy(
     assert ((found - expected).abs() < 1e-6 * scale).all()
 
 
-@pytest.mark.parametrize("name", [n for n, c in CATALOGUE.items() if c.lifted])
-@settings(max_examples=12)
-@given(pattern=patterns())
-def test_on_the_sphere_it_is_the_minimum_of_a_dense_quadratic(name: str, pattern: Pattern) -> None:
+def on_the_sphere(
+    model: SheafEmbedding, batch: QueryGraph, target: str, strength: float
+) -> torch.Tensor:
     """Σ −2⟨F x_h, x_t⟩ + λ (y − μ)ᵀ Σ⁻¹ (y − μ), minimised with one dense solve per entity."""
-    model = make_model(name, reciprocal=True)
-    target = pattern.variables[-1]
-    batch = batch_of(model, pattern, target)
-    vertex = batch.vertex(target)
+    vertex, types = batch.vertex(target), batch.types
     unknown = [batch.vertex(v) for v in batch.variables if v != target]
-    strength = 64.0  # large enough to be definite for all of these
-    prior = type_prior(model, 0, strength)
-    dim = model.config.dim
-    count = len(unknown)
+    priors = {v: type_prior(model, types[v], strength) for v in unknown}
+    dims = [model.n_blocks * model.widths[types[v]] for v in unknown]
     expected = []
     known = {slot: model.entities.vector(int(e)) for slot, e in enumerate(batch.entities[0])}
-    for entity in range(ENTITIES):
+    for entity in model.entities_of_type(types[vertex]).tolist():
         values = {**known, vertex: model.entities.vector(entity)}
 
         def energy(y: torch.Tensor, values: dict[int, torch.Tensor] = values) -> torch.Tensor:
-            places = {**values, **dict(zip(unknown, y.reshape(count, dim), strict=True))}
+            places = {**values, **dict(zip(unknown, y.split(dims), strict=True))}
             total = torch.zeros(()).double()
             for place in range(batch.graph.num_edges):
                 map_ = model.maps.map("head", int(batch.edges[0, place])).dense()
                 head, tail = int(batch.graph.heads[place]), int(batch.graph.tails[place])
                 total = total - 2 * (map_ @ places[head]) @ places[tail]
             for v in unknown:
-                gap = places[v] - prior.mean.flatten()
-                total = total + gap @ prior.precision.dense() @ gap
+                gap = places[v] - priors[v].mean.flatten()
+                total = total + gap @ priors[v].precision.dense() @ gap
             return total
 
-        start = torch.zeros(count * dim).double()
-        if count:
+        start = torch.zeros(sum(dims)).double()
+        if unknown:
             hessian = torch.autograd.functional.hessian(energy, start)
             slope = torch.autograd.functional.jacobian(energy, start)
             assert torch.linalg.eigvalsh(hessian).min() > 0
             start = start - torch.linalg.solve(hessian, slope)
         expected.append(energy(start))
+    return torch.stack(expected)
+
+
+@pytest.mark.parametrize("name", [n for n, c in CATALOGUE.items() if c.lifted])
+@settings(max_examples=12)
+@given(pattern=patterns())
+def test_on_the_sphere_it_is_the_minimum_of_a_dense_quadratic(name: str, pattern: Pattern) -> None:
+    model = make_model(name, reciprocal=True)
+    target = pattern.variables[-1]
+    batch = batch_of(model, pattern, target)
+    strength = 64.0  # large enough to be definite for all of these
+    expected = on_the_sphere(model, batch, target, strength)
     found = target_energies(model, batch, target, lift="sphere", strength=strength)[0]
-    torch.testing.assert_close(found, torch.stack(expected), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("reciprocal", [True, False])
+@pytest.mark.parametrize("relations", [(1,), (0, 1), (1, 2), (2, 1)])
+def test_types_of_different_width_stand_on_the_sphere(
+    relations: tuple[int, ...], reciprocal: bool
+) -> None:
+    config = model_config("rescal", reciprocal=reciprocal, init=0.5)
+    model = SheafEmbedding(config, people_and_films(), seed=1).double().requires_grad_(False)
+    names = [3 if relations[0] == 2 else 0, *("?y",) * (len(relations) - 1), "?x"]
+    ends = zip(names, relations, names[1:], strict=False)
+    pattern = Pattern(tuple(Edge(head, relation, tail) for head, relation, tail in ends))
+    batch = batch_of(model, pattern, "?x")
+    found = target_energies(model, batch, "?x", lift="sphere", strength=64.0)[0]
+    torch.testing.assert_close(found, on_the_sphere(model, batch, "?x", 64.0))
+    if len(relations) > 1:
+        options = Options("harmonic", tau=1.0)
+        (joint,) = answer(model, Query(("?y", "?x"), (pattern,)), options, Wanted(top=6))
+        for place, each in enumerate(joint):
+            reasons = explain(model, joint, place, options)
+            assert reasons.energy == pytest.approx(each.energy, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", [n for n, c in CATALOGUE.items() if c.lifted])
@@ -280,12 +321,7 @@ def test_sections_are_solved_together() -> None:
 
 
 def test_batches_and_types_of_different_width() -> None:
-    schema = Schema(
-        [EntityType("Person", 4), EntityType("Film", 2)],
-        [Relation("friends", "Person", "Person"), Relation("likes", "Person", "Film")],
-    )
-    rows = np.array([(0, 0, 1), (1, 1, 3), (2, 1, 4)])
-    graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=[0, 0, 0, 1, 1])
+    graph = people_and_films()
     model = SheafEmbedding(model_config("se"), graph, seed=1).double().requires_grad_(False)
     patterns_ = [Pattern((Edge(e, 0, "?y"), Edge("?y", 1, "?x"))) for e in (0, 1, 2)]
     parts = [readings(p, graph)[0] for p in patterns_]

@@ -14,7 +14,7 @@ from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.query import Options, Query, Wanted, answer
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.query.solvers.harmonic import joint
-from knowledge_sheaves.query.solvers.harmonic.forms import reduce
+from knowledge_sheaves.query.solvers.harmonic.forms import Springs
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 
 ENTITIES = 9
@@ -51,8 +51,8 @@ def test_combinations_are_the_best_of_all(name: str, pattern: Pattern) -> None:
     (found,) = answer(model, query, HARMONIC, Wanted(top=12))
     assert found.solver == "harmonic"
     batch = QueryGraph.of(model, [pattern], [tuple(e.relation for e in pattern.edges)], "?b")
-    form = reduce(model, batch, ("?a", "?b"))
     a, b = batch.vertex("?a"), batch.vertex("?b")
+    form = Springs(model).reduce(batch, (a, b))
     energies = {
         (i, j): float(
             form(

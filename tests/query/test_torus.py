@@ -24,12 +24,15 @@ ENTITIES = 6
 CHAIN = (Edge(0, 0, "?a"), Edge("?a", 1, "?b"), Edge("?b", 2, "?x"))
 
 
-def make(reciprocal: bool = False) -> SheafEmbedding:
+def make(reciprocal: bool = False, biases: bool | str = False) -> SheafEmbedding:
     schema = Schema.single([f"r{i}" for i in range(3)])
     rows = np.array([(0, 0, 1), (1, 1, 2), (2, 2, 3), (4, 0, 5)])
     graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, num_entities=ENTITIES)
-    config = model_config("toruse", dim=3, reciprocal=reciprocal)
-    return SheafEmbedding(config, graph, seed=1).double().requires_grad_(False)
+    config = model_config("toruse", dim=3, reciprocal=reciprocal, biases=biases)
+    model = SheafEmbedding(config, graph, seed=1).double().requires_grad_(False)
+    if model.biases is not None:
+        model.biases.normal_(generator=torch.Generator().manual_seed(2))
+    return model
 
 
 @st.composite
@@ -132,8 +135,9 @@ def test_memory_is_no_ones_business() -> None:
         target_energies(model, batch, "?x", budget=Budget(memory=100))
 
 
-def test_answers_and_their_reasons() -> None:
-    model, options = make(), Options("harmonic", tau=1.0)
+@pytest.mark.parametrize("biases", [False, True, "by-end"])
+def test_answers_and_their_reasons(biases: bool | str) -> None:
+    model, options = make(biases=biases), Options("harmonic", tau=1.0)
     (found,) = answer(model, Query(("?x",), (Pattern(CHAIN),)), options, Wanted(top=ENTITIES))
     for place in range(ENTITIES):
         explanation = explain(model, found, place, options)

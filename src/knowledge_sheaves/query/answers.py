@@ -134,8 +134,8 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if minima.isnan().any():  # a minimum is NaN if one value is
         return _smallest(values, count)
     chosen = _smallest(minima, count)[1]
-    inside = (chosen.unsqueeze(-1) * BLOCK + torch.arange(BLOCK)).flatten(-2)
-    rest = torch.arange(blocks * BLOCK, width).expand(*inside.shape[:-1], -1)
+    inside = (chosen.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=values.device)).flatten(-2)
+    rest = torch.arange(blocks * BLOCK, width, device=values.device).expand(*inside.shape[:-1], -1)
     places = torch.cat([inside, rest], -1)
     best, where = _smallest(values.gather(-1, places), count)
     return best, places.gather(-1, where)

@@ -119,9 +119,10 @@ def _answer_jointly(
 
 
 def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray | None) -> Answers:
-    notes = [*solver.model.config.notes, *found.notes]
+    notes = [*solver.model.config.notes, *found.notes, *solver.remarks(query)]
     if found.probabilities is not None:
         notes += solver.notes
+    p = None if found.probabilities is None else found.probabilities.cpu()
     known = None
     if facts is None:
         notes.append(UNTOLD)
@@ -129,8 +130,8 @@ def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray 
         held = set(map(tuple, facts.reshape(-1, len(query.targets)).tolist()))
         known = torch.tensor([tuple(row) in held for row in found.ids.tolist()], dtype=torch.bool)
     return Answers(
-        *(query, solver.model.graph, solver.name, found.ids, found.energies),
-        *(found.probabilities, known, tuple(notes)),
+        *(query, solver.model.graph, solver.name, found.ids.cpu(), found.energies.cpu()),
+        *(p, known, tuple(notes)),
         has_known=facts is not None and len(facts) > 0,
     )
 
@@ -167,14 +168,14 @@ def scores(
 
 def _excluded(model: SheafEmbedding, wanted: Wanted) -> Tensor:
     """Which entities were not asked for."""
-    columns = torch.zeros(model.graph.num_entities, dtype=torch.bool)
+    columns = torch.zeros(model.graph.num_entities, dtype=torch.bool, device=model.device)
     if wanted.allow is not None:
         columns[:] = True
         columns[sorted(wanted.allow)] = False
     if wanted.deny:
         columns[sorted(wanted.deny)] = True
     if wanted.kind is not None:
-        columns |= torch.from_numpy(model.graph.entity_types != wanted.kind)
+        columns |= torch.from_numpy(model.graph.entity_types != wanted.kind).to(model.device)
     return columns
 
 
@@ -187,7 +188,8 @@ def _exclude(
     if wanted.only_new:
         for row, facts in enumerate(known):
             if facts is not None:
-                energies[row, torch.from_numpy(np.asarray(facts, dtype=np.int64))] = torch.inf
+                ids = torch.from_numpy(np.asarray(facts, dtype=np.int64))
+                energies[row, ids.to(energies.device)] = torch.inf
 
 
 @dataclass(frozen=True)

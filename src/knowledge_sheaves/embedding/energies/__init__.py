@@ -31,7 +31,7 @@ def energy_of(config: SheafConfig) -> Energy:
     if config.space not in spaces:
         raise InputError(
             f"space must be one of {', '.join(spaces)}, not {config.space!r}"
-            f"{suggestion(str(config.space), spaces)}"
+            f"{suggestion(str(config.space), spaces) or '.'}"
         )
     kind = next(kind for kind in ENERGIES.values() if kind.claims(config))
     kind.check(config)

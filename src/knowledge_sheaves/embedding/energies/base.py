@@ -64,6 +64,8 @@ class Energy:
     """What makes of the energy the logit that others publish settings for."""
     linear: ClassVar[bool] = True
     """Whether its square is a quadratic form in the entities, which harmonic extension needs."""
+    extension: ClassVar[str] = "springs"
+    """The kind of harmonic extension that finds unknowns: see `query.solvers.harmonic`."""
     additive: ClassVar[bool] = False
     """Whether the energy of a direct sum is the sum of the energies."""
     on_sphere: ClassVar[bool] = False
@@ -246,3 +248,16 @@ def less_favour(
     if at_head is None or at_tail is None:
         return scores
     return scores - weight * (at_head + at_tail)
+
+
+def less_favour_of(
+    model: SheafEmbedding, scores: Tensor, entities: Tensor, heads: int, tails: int
+) -> Tensor:
+    """Scores of entities (…, entities) that are heads of some edges and tails of others.
+
+    Their biases are taken off once for every edge.
+    """
+    at_head, at_tail = favour(model, entities, "head"), favour(model, entities, "tail")
+    if at_head is None or at_tail is None:
+        return scores
+    return scores - (heads * at_head + tails * at_tail)

@@ -28,6 +28,7 @@ class Lifted(Energy):
 
     name = "lifted"
     sharpness = 0.5  # −V/2 = ⟨R x_h, x_t⟩ + …
+    extension = "lifted"
     additive = True
     on_sphere = True
     ranks_heads = False

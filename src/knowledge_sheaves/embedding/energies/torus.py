@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Torus(Energy):
     """‖x_h + z − x_t mod 1‖_norm^power: there is no quadratic form in it."""
 
-    name = space = "torus"
+    name = space = extension = "torus"
     linear = False
 
     @classmethod

@@ -223,6 +223,10 @@ class Solver(ABC):
         """What to know of the probabilities: without a temperature they are those of 1."""
         return () if self.tempered else (UNTEMPERED,)
 
+    def remarks(self, query: Query) -> tuple[str, ...]:
+        """What to know of the answers of a query that was scored, probabilities or not."""
+        return ()
+
     @property
     def choices(self) -> dict[str, Any]:
         """What the answers depend on, by name."""

@@ -16,7 +16,7 @@ from knowledge_sheaves.query.solvers.base import (
     grounded,
     restrict,
 )
-from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, target_bias
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
 from knowledge_sheaves.query.types import readings
 
 WHOLE = "distance of the answer from the sum of all vectors"
@@ -36,7 +36,7 @@ class Naive(Solver):
         identity = config.head == "identity" and config.tail == "identity"
         pattern = query.patterns[0]
         beyond = condition_beyond(pattern, query.targets)
-        if not identity or not config.translation or config.space != "vector":
+        if not identity or not config.translation or not config.energy.linear:
             return (
                 f"The solver naive adds up translations, which {config.name!r} has not: "
                 "use harmonic."
@@ -60,7 +60,7 @@ class Naive(Solver):
         batch = self._graph(queries)
         table = self.model.pool(0, "tail").candidates.flat
         energies = torch.cdist(self._places(batch), table).square()
-        energies = energies - target_bias(self.model, batch, batch.vertex(target))
+        energies = less_favour(self.model, batch, batch.vertex(target), energies)
         return Scores(restrict(energies, [query.patterns[0] for query in queries], target))
 
     def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
@@ -68,9 +68,9 @@ class Naive(Solver):
         self.check([query])
         (target,), (entity,) = query.targets, answer
         batch = self._graph([query])
-        x = self.model.entities.lookup(torch.tensor([entity])).flatten(1)
-        total = (self._places(batch) - x).square().sum()
-        total = total - target_bias(self.model, batch, batch.vertex(target))[entity]
+        table = self.model.pool(0, "tail").candidates.flat
+        away = (self._places(batch) - table).square().sum(1)
+        total = less_favour(self.model, batch, batch.vertex(target), away)[entity]
         entities = {target: int(entity)}
         reasons = tuple(
             self.reason(edge, entities, None, probability=None)

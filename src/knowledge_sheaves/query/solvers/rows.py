@@ -8,7 +8,7 @@ be zero long before their order stopped to matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.pattern import Pattern, Variable
@@ -47,7 +47,20 @@ class Rows:
         self.size = model.graph.num_entities
         self.dtype = next(model.entities.parameters()).dtype
         self.facts = model.graph.by_name
-        self._edges, self._types = model.keep("edges by type", lambda: _edges_by_type(model.graph))
+        self._edges, self._types = model.keep("edges by type", lambda: _edges_by_type(model))
+
+    def full(self, *shape: int, value: float = 0.0) -> Tensor:
+        """A tensor of one number, as rows are."""
+        return torch.full(shape, value, dtype=self.dtype, device=self.model.device)
+
+    def ids(self, given: Tensor | IntArray | Sequence[object]) -> Tensor:
+        """Whole numbers where the model is."""
+        plain = given if isinstance(given, Tensor) else torch.from_numpy(np.array(given, np.int64))
+        return plain.to(self.model.device)
+
+    def places(self, count: int) -> Tensor:
+        """0, …, count − 1."""
+        return torch.arange(count, device=self.model.device)
 
     @property
     def at_once(self) -> int:
@@ -66,7 +79,7 @@ class Rows:
         self.budget.check_time()
         logits = self._logits(entities, relations, inverse, self.tau / focus)
         counts, answers = self._known(entities, relations, inverse)
-        offsets = torch.empty(len(logits), dtype=logits.dtype)
+        offsets = logits.new_empty(len(logits))
         for group in slices(len(logits), CACHED_NUMBERS // self.size):
             part = logits[group]
             top = part.amax(1, keepdim=True).clamp(min=torch.finfo(part.dtype).min)
@@ -105,11 +118,11 @@ class Rows:
     def inactive(self, relations: Tensor, inverse: bool) -> Tensor:
         """1 for entities that no fact of the relation leaves, 0 for others, one row each."""
         distinct, place = relations.unique(return_inverse=True)
-        out = torch.ones(len(distinct), self.size, dtype=self.dtype)
+        out = self.full(len(distinct), self.size, value=1.0)
         order, starts = self.facts.by_relation
         for row, relation in enumerate(distinct.tolist()):
             mine = self.facts.triples[order[starts[relation] : starts[relation + 1]]]
-            out[row, torch.from_numpy(mine[:, 2 if inverse else 0]).long()] = 0
+            out[row, self.ids(mine[:, 2 if inverse else 0])] = 0
         return out[place]
 
     def chances(
@@ -122,7 +135,7 @@ class Rows:
                 entities[term] if isinstance(term, Variable) else int(term)
                 for term in (arrow.source, arrow.goal)
             )
-            asked = torch.tensor([source]), torch.tensor([int(arrow.relation)])
+            asked = self.ids([source]), self.ids([int(arrow.relation)])
             found.append(float(self.log_p(*asked, arrow.inverse)[0, goal].exp()))
         return found
 
@@ -130,8 +143,8 @@ class Rows:
         """The entities that a fact of the relation joins with themselves: rows and entities."""
         triples = self.facts.triples
         heads, edges, _ = triples[triples[:, 0] == triples[:, 2]].T
-        rows, places = np.nonzero(relations.numpy()[:, None] == edges)
-        return torch.from_numpy(rows), torch.from_numpy(heads[places].astype(np.int64))
+        rows, places = np.nonzero(relations.cpu().numpy()[:, None] == edges)
+        return self.ids(rows), self.ids(heads[places])
 
     def _logits(
         self, entities: Tensor, relations: Tensor, inverse: bool, tau: float, relative: bool = True
@@ -157,16 +170,15 @@ class Rows:
         self, entities: Tensor, relations: Tensor, inverse: bool
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """How many answers training has, and as (row, entity) which, where they are remembered."""
-        asked, by = entities.numpy(), relations.numpy()
+        asked, by = entities.cpu().numpy(), relations.cpu().numpy()
         if not self.remembered:
             facts = self.facts
             n = facts.in_degree(by, asked) if inverse else facts.out_degree(asked, by)
-            return torch.from_numpy(np.maximum(n, 1)).to(self.dtype), None
+            return self.ids(np.maximum(n, 1)).to(self.dtype), None
         many = self.facts.heads_many(by, asked) if inverse else self.facts.tails_many(asked, by)
         ids, n = many[0], np.diff(many[1])
-        rows = torch.from_numpy(np.repeat(np.arange(len(n)), n))
-        answers = rows, torch.from_numpy(ids.astype(np.int64))
-        return torch.from_numpy(np.maximum(n, 1)).to(self.dtype), answers
+        answers = self.ids(np.repeat(np.arange(len(n)), n)), self.ids(ids)
+        return self.ids(np.maximum(n, 1)).to(self.dtype), answers
 
 
 class EnergyRows(Rows):
@@ -184,16 +196,17 @@ class EnergyRows(Rows):
         return logits, logits.new_zeros(len(logits))
 
 
-def _edges_by_type(graph: KnowledgeGraph) -> tuple[Tensor, Tensor]:
+def _edges_by_type(model: SheafEmbedding) -> tuple[Tensor, Tensor]:
     """A schema edge for (inverse, relation, type of the known end), -1 where none fits; the types.
 
     Any part that fits will do: scores cover all parts with the same name and known type.
     """
-    schema = graph.schema
+    graph, schema = model.graph, model.graph.schema
     edges = torch.full((2, len(schema.relation_names), len(schema.types)), -1)
     names = torch.from_numpy(schema.edge_names.astype(np.int64))
     ends = schema.graph
     for side, types in enumerate((ends.heads, ends.tails)):
         kinds = torch.from_numpy(np.asarray(types, dtype=np.int64))
         edges[side, names, kinds] = torch.arange(len(names))
-    return edges, torch.from_numpy(graph.entity_types.astype(np.int64))
+    types_of = torch.from_numpy(graph.entity_types.astype(np.int64))
+    return edges.to(model.device), types_of.to(model.device)

@@ -38,7 +38,7 @@ def make_tables(search: Search, domains: dict[Variable, Tensor]) -> list[Table]:
     for variable in search.plan.variables:
         ids, own = domains.get(variable), search.own.get(variable)
         if own is None:
-            own = torch.zeros(len(search.batch), search.rows.size, dtype=search.rows.dtype)
+            own = search.rows.full(len(search.batch), search.rows.size)
         found.append(Table((variable,), own if ids is None else own.gather(1, ids)))
     for (source, goal), factors in search.plan.links.items():
         values = _link(search, factors, domains[source], domains.get(goal))
@@ -48,7 +48,7 @@ def make_tables(search: Search, domains: dict[Variable, Tensor]) -> list[Table]:
 
 def _link(search: Search, factors: list[Factor], ids: Tensor, goals: Tensor | None) -> Tensor:
     size = search.rows.size if goals is None else goals.shape[1]
-    out = torch.empty(*ids.shape, size, dtype=search.rows.dtype)
+    out = search.constant.new_empty(*ids.shape, size)
     for part in search.parts(factors, ids):
         if goals is None:
             values = part.logits.add_(part.offsets.unsqueeze(1))[part.index]
@@ -63,7 +63,7 @@ def _wide(search: Search, negation: Negation, domains: dict[Variable, Tensor]) -
     assert negation.goal is not None
     grids = [domains[variable] for variable in negation.given]
     sizes = [grid.shape[1] for grid in grids]
-    places = torch.cartesian_prod(*(torch.arange(size) for size in sizes))
+    places = torch.cartesian_prod(*map(search.rows.places, sizes))
     goals = domains.get(negation.goal)
     rows = []
     for query in search.batch:

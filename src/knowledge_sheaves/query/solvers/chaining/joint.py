@@ -97,7 +97,7 @@ def _searches(
 ) -> Iterator[tuple[list[int], Search, tuple[Variable, ...]]]:
     """Searches for some patterns of a batch at a time: their queries, and the targets' names."""
     targets = batch.targets
-    ids = torch.from_numpy(batch.entities), torch.from_numpy(batch.relations)
+    ids = searcher.rows.ids(batch.entities), searcher.rows.ids(batch.relations)
     for part, search in searcher.searches(batch.shape, targets[-1], *ids):
         yield batch.queries[part].tolist(), search, targets
 
@@ -175,8 +175,8 @@ def _unite(
     found = [list(candidates[place].found) for place in asked]
     width = max(map(len, found))
     # Rows are of one length: those of fewer combinations repeat their first.
-    ids = torch.tensor([each + each[:1] * (width - len(each)) for each in found])
-    totals = torch.full((len(asked), width), -torch.inf, dtype=searcher.rows.dtype)
+    ids = searcher.rows.ids([each + each[:1] * (width - len(each)) for each in found])
+    totals = searcher.rows.full(len(asked), width, value=-torch.inf)
     for batch in batches([queries[place] for place in asked]):
         for members, search, targets in _searches(searcher, batch):
             values = _at(search, targets, ids[members])
@@ -190,7 +190,7 @@ def _at(search: Search, targets: tuple[Variable, ...], ids: Tensor) -> Tensor:
     """log p (batch, n) of given combinations (batch, n, targets)."""
     queries, count, _ = ids.shape
     tables = make_tables(search, search.candidates | dict(zip(targets, ids.unbind(2), strict=True)))
-    places = torch.arange(count).repeat(queries)
+    places = search.rows.places(count).repeat(queries)
     rows = search.batch.repeat_interleave(count)
     values = _maxima(search, tables, rows, dict.fromkeys(targets, places), ())
     return values.reshape(queries, count)

@@ -84,7 +84,7 @@ def _assign(
     """Maximise over the candidates of a search, one unknown after the other."""
     unknowns = [v for v in pattern.variables if v not in given]
     domains = dict(search.candidates)
-    domains |= {slots[v]: torch.tensor([[e]]) for v, e in given.items() if v in slots}
+    domains |= {slots[v]: search.rows.ids([[e]]) for v, e in given.items() if v in slots}
     for variable, ids in _remembered(search, pattern, given, unknowns, 1 + runner_ups).items():
         domains[slots[variable]] = torch.cat([domains[slots[variable]], ids], 1)
     tables = make_tables(search, domains)
@@ -97,7 +97,7 @@ def _assign(
         slot = slots[variable]
         best = maximise(tables, (slot,))[0].argmax()
         entities[variable] = int(domains[slot][0, best])
-        only = torch.full((1, domains[slot].shape[1]), -torch.inf, dtype=search.rows.dtype)
+        only = search.rows.full(1, domains[slot].shape[1], value=-torch.inf)
         only[0, best] = 0.0
         tables = [*tables, Table((slot,), only)]
     return _Assignment({v: entities[v] for v in pattern.variables}, candidates, total)
@@ -118,7 +118,7 @@ def _remembered(
     (found,) = search.searcher.facts.answers([Query(tuple(unknowns), (known,))])
     if found is None:  # more ways than can be listed: those of the search will do
         return {}
-    columns = torch.from_numpy(found.astype("int64")).reshape(-1, len(unknowns))
+    columns = search.rows.ids(found).reshape(-1, len(unknowns))
     columns = columns[:count].T
     return {v: ids.unsqueeze(0) for v, ids in zip(unknowns, columns, strict=True)}
 
@@ -143,7 +143,7 @@ def _reason(
     head, tail = (entities[t] if isinstance(t, Variable) else int(t) for t in edge.terms)
     source, goal = (tail, head) if arrow.inverse else (head, tail)
     rows, relation = search.rows, int(edge.relation)
-    asked = torch.tensor([source]), torch.tensor([relation]), arrow.inverse
+    asked = rows.ids([source]), rows.ids([relation]), arrow.inverse
     energy = rows.energy(source, relation, goal, arrow.inverse)
     weight = probability = None
     if not solver.by_energy:
@@ -207,9 +207,9 @@ def _together(search: Search, slot: Variable, chosen: Mapping[Variable, int]) ->
     values = weights.gather(1, ids)
     kept = search.followed(values)
     for goal, factors in search.plan.out(slot):
-        at = torch.tensor([[chosen[goal]]])
+        at = search.rows.ids([[chosen[goal]]])
         values = values + _values(search, factors, ids, at)
-        own = own + _values(search, factors, torch.tensor([[chosen[slot]]]), at)[0, 0]
+        own = own + _values(search, factors, search.rows.ids([[chosen[slot]]]), at)[0, 0]
         values = values.masked_fill(~kept, -torch.inf)
     soft = search.searcher.exists(values.unsqueeze(-1))[0, 0]
     return float((soft - own).exp())
@@ -217,7 +217,7 @@ def _together(search: Search, slot: Variable, chosen: Mapping[Variable, int]) ->
 
 def _values(search: Search, factors: list[Factor], ids: Tensor, goals: Tensor) -> Tensor:
     """The log-values (1, k) of a link from candidates to one goal."""
-    out = torch.empty(ids.shape, dtype=search.rows.dtype)
+    out = search.constant.new_empty(ids.shape)
     for part in search.parts(factors, ids):
         out[part.queries, part.candidates] = part.at(goals[part.queries])[..., 0]
     return out
@@ -257,6 +257,6 @@ def _left(
     if negation.goal is None:
         return float(search.constant_of(negation).exp())
     evidence = search.evidence.get(search.plan.negations.index(negation))
-    given = torch.tensor([[entities[names[v]] for v in negation.given]], dtype=torch.long)
+    given = search.rows.ids([[entities[names[v]] for v in negation.given]])
     values = search.denied_given(negation, given.reshape(1, -1), evidence)
     return float(values[0, entities[names[negation.goal]]].exp())

@@ -135,13 +135,13 @@ class Search:
     ) -> None:
         self.searcher, self.rows, self.plan = searcher, searcher.rows, plan
         self.entities, self.relations, self.prior = entities, relations, prior
-        self.batch = torch.arange(len(entities))
+        self.batch = self.rows.places(len(entities))
         self.own: dict[Variable, Tensor] = {}
         self.arrived: dict[Variable, Tensor] = {}
         self.candidates: dict[Variable, Tensor] = {}
         self.informed: set[Variable] = set()
         self.evidence: dict[int, Tensor | None] = {}
-        self.constant = torch.zeros(len(entities), dtype=self.rows.dtype)
+        self.constant = self.rows.full(len(entities))
         for factor in plan.scalars:
             self.constant = self.constant + self.constant_of(factor)
         self.elsewhere = torch.zeros_like(self.constant)
@@ -172,7 +172,7 @@ class Search:
         if isinstance(factor, Negation):
             entities = torch.cat([self.entities[queries], given], 1)
             return self._denied(factor, entities, self.relations[queries])
-        values = torch.zeros(len(given), self.rows.size, dtype=self.rows.dtype)
+        values = self.rows.full(len(given), self.rows.size)
         if isinstance(factor, Apart):
             return values.scatter_(1, given, -torch.inf)
         return values.fill_(-torch.inf).scatter_(1, given, 0.0)
@@ -218,8 +218,8 @@ class Search:
         unknown = [variable for variable in pattern.variables if variable != goal]
         if self.rows.remembered and unknown and self.searcher.k < self.rows.size:
             self.rows.budget.check_time()
-            facts = self.searcher.facts
-            inner[facts.certain_goals(pattern, goal, entities, relations)] = 0.0
+            known = self.searcher.facts.certain_goals(pattern, goal, entities, relations)
+            inner[tuple(map(self.rows.ids, known))] = 0.0
         return self.searcher.deny(inner)
 
     def denied_given(self, factor: Negation, given: Tensor, prior: Tensor | None) -> Tensor:
@@ -236,7 +236,7 @@ class Search:
     def belief(self, variable: Variable) -> Tensor:
         own, arrived = self.own.get(variable), self.arrived.get(variable)
         if own is None and arrived is None:
-            return torch.zeros(len(self.entities), self.rows.size, dtype=self.rows.dtype)
+            return self.rows.full(len(self.entities), self.rows.size)
         if own is None or arrived is None:
             return own if arrived is None else arrived  # type: ignore[return-value]
         return own + arrived
@@ -313,10 +313,10 @@ class Search:
         """log p_e(h | h) of facts and the best candidates so far, or of all where none are."""
         evidence = self._evidence(variable)
         if evidence is None:
-            ids = torch.arange(self.rows.size).expand(len(self.entities), -1)
+            ids = self.rows.places(self.rows.size).expand(len(self.entities), -1)
         else:
             ids = evidence.topk(min(self.searcher.k, self.rows.size)).indices
-        values = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
+        values = self.rows.full(len(ids), self.rows.size, value=-torch.inf)
         for part in self.parts([arrow], ids):
             mine = ids[part.queries, part.candidates]
             found = part.logits[part.index, mine] + part.offsets[part.index]
@@ -345,7 +345,7 @@ class Search:
 
     def _proposals(self, arrows: list[Factor], ids: Tensor, belief: Tensor) -> Tensor:
         """The best partners of each entity over reversed arrows, (batch, entities · PROPOSALS)."""
-        out = torch.empty(*ids.shape, PROPOSALS, dtype=torch.long)
+        out = ids.new_empty(*ids.shape, PROPOSALS)
         for part in self.parts(arrows, ids):
             values = part.logits[part.index].add_(belief[part.queries].unsqueeze(1))
             out[part.queries, part.candidates] = values.topk(PROPOSALS).indices
@@ -365,7 +365,7 @@ class Search:
 
     def _message(self, factors: list[Factor], ids: Tensor, weights: Tensor) -> Tensor:
         """That some candidate exists, by weight + log-value: log p (batch, entities)."""
-        out = torch.full((len(ids), self.rows.size), -torch.inf, dtype=self.rows.dtype)
+        out = self.rows.full(len(ids), self.rows.size, value=-torch.inf)
         queries, places = self.followed(weights).nonzero(as_tuple=True)
         index, asking, sources = self._distinct(factors, queries, ids[queries, places])
         for some in slices(len(asking), self._at_once(factors)):
@@ -409,9 +409,9 @@ class Search:
             columns.append(queries)
         keys, index = torch.stack(columns, 1).unique(dim=0, return_inverse=True)
         if len(keys) == len(ids):  # no row is shared, so their order may be that of the candidates
-            return torch.arange(len(ids)), queries, ids.unsqueeze(1)
-        example = torch.empty(len(keys), dtype=torch.long)
-        example[index] = torch.arange(len(ids))
+            return self.rows.places(len(ids)), queries, ids.unsqueeze(1)
+        example = index.new_empty(len(keys))
+        example[index] = self.rows.places(len(ids))
         return index, queries[example], ids[example].unsqueeze(1)
 
     def _sum(

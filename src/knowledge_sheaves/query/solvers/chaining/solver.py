@@ -148,7 +148,7 @@ class Chaining(Solver):
     def log_probabilities(self, queries: Sequence[Query]) -> Tensor:
         """log p of every entity as the target, (queries, entities); shapes may be mixed."""
         shape = len(queries), self.model.graph.num_entities
-        out = torch.full(shape, -torch.inf, dtype=self.searcher.rows.dtype)
+        out = self.searcher.rows.full(*shape, value=-torch.inf)
         for batch in batches(queries):
             self.check([queries[batch.queries[0]]])
             batch.check(self.model.graph)
@@ -157,7 +157,8 @@ class Chaining(Solver):
                     "Several targets have no single list of scores: ask for their combinations."
                 )
             (target,) = batch.targets
-            ids = torch.from_numpy(batch.entities), torch.from_numpy(batch.relations)
+            place = self.searcher.rows.ids
+            ids = place(batch.entities), place(batch.relations)
             for part, search in self.searcher.searches(batch.shape, target, *ids):
                 rows = batch.queries[part].tolist()
                 if len(queries) == len(rows) == 1:  # its reasons will ask for the same
@@ -165,7 +166,7 @@ class Chaining(Solver):
                 for query, row in zip(rows, search.result(), strict=True):
                     out[query] = self._or(out[query], row)
         if self.remembers:
-            rows, known = self.facts.certain(queries)
+            rows, known = map(self.searcher.rows.ids, self.facts.certain(queries))
             out[rows, known[:, 0]] = 0.0  # the cut to k candidates may have lost what is certain
         return out
 
@@ -193,7 +194,7 @@ class Chaining(Solver):
         self._wanted = count
         known: list[list[list[int]]] = [[] for _ in queries]
         if self.remembers:
-            rows, ids = self.facts.certain(queries)
+            rows, ids = map(self.searcher.rows.ids, self.facts.certain(queries))
             keep = slice(None) if allowed is None else allowed[ids].all(1)
             for row, each in zip(rows[keep].tolist(), ids[keep].tolist(), strict=True):
                 known[row].append(each)
@@ -236,7 +237,7 @@ class Chaining(Solver):
         prior: Tensor | None = None,
     ) -> Search:
         """The search of one pattern: that which found the answers where it is still at hand."""
-        entities, relations = (torch.tensor([row], dtype=torch.long) for row in pattern.constants)
+        entities, relations = (searcher.rows.ids([row]) for row in pattern.constants)
         slot = None if target is None else slot_variable(pattern.variables.index(target))
         key = _key(pattern.shape, entities, relations, slot, searcher)
         if prior is None and key in self._searches:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.maps import End
-from knowledge_sheaves.graph import IntArray, Multigraph
+from knowledge_sheaves.embedding.energies.base import less_favour_of
+from knowledge_sheaves.graph import Multigraph
 from knowledge_sheaves.query.pattern import Pattern, SchemaEdge, Term, Variable, slot_variable
 from knowledge_sheaves.query.solvers.arrows import arrows
 
@@ -43,7 +43,7 @@ class QueryGraph:
     ) -> QueryGraph:
         """``parts`` are the edges of the schema that every pattern's relations stand for."""
         shape, variables = patterns[0].shape, patterns[0].variables
-        entities = torch.tensor([_entities(p) for p in patterns], dtype=torch.long)
+        entities = _ids(model, [_entities(p) for p in patterns])
         count = entities.shape[1]
         numbers = {slot_variable(i): count + i for i in range(len(variables))}
 
@@ -51,16 +51,16 @@ class QueryGraph:
             return numbers[term] if isinstance(term, Variable) else int(term)
 
         ends = [(vertex(edge.head), vertex(edge.tail)) for edge in shape.edges]
-        edges = torch.tensor([list(row) for row in parts], dtype=torch.long)
+        edges = _ids(model, parts)
         away = [a.inverse for a in arrows(shape, slot_variable(variables.index(target)))]
         if model.config.reciprocal:
             for place in (place for place, wrong in enumerate(away) if wrong):
                 ends[place] = ends[place][::-1]
                 edges[:, place] += model.num_relations
         graph = Multigraph.from_edges(count + len(variables), ends)
-        types = [-1] * graph.num_vertices
+        types, first = [-1] * graph.num_vertices, edges[0].tolist()
         for place, (head, tail) in enumerate(ends):
-            kinds = model.edge_types[int(edges[0, place])]
+            kinds = model.edge_types[first[place]]
             types[head], types[tail] = int(kinds[0]), int(kinds[1])
         turned = [wrong and model.config.reciprocal for wrong in away]
         signs = [-1 if wrong and not turn else 1 for wrong, turn in zip(away, turned, strict=True)]
@@ -77,18 +77,16 @@ class QueryGraph:
         return len(self.edges)
 
 
+def _ids(model: SheafEmbedding, rows: Sequence[Sequence[int]]) -> Tensor:
+    return torch.tensor([list(row) for row in rows], dtype=torch.long, device=model.device)
+
+
 def _entities(pattern: Pattern) -> list[int]:
     return [term for edge in pattern.edges for term in edge.terms if not isinstance(term, Variable)]
 
 
-def target_bias(model: SheafEmbedding, batch: QueryGraph, vertex: int) -> Tensor:
-    """What every entity of a target's type is favoured by, once for every edge it is an end of."""
+def less_favour(model: SheafEmbedding, batch: QueryGraph, vertex: int, energies: Tensor) -> Tensor:
+    """Energies (…, entities of a target's type), once less its bias for every edge of a target."""
     ids = model.entities_of_type(batch.types[vertex])
-    if model.biases is None:
-        return torch.zeros(len(ids))
-    ends: tuple[tuple[End, IntArray], ...] = (
-        ("head", batch.graph.heads),
-        ("tail", batch.graph.tails),
-    )
-    parts = [int((vertices == vertex).sum()) * model.bias(ids, end) for end, vertices in ends]
-    return torch.stack(parts).sum(0)
+    heads, tails = (int((v == vertex).sum()) for v in (batch.graph.heads, batch.graph.tails))
+    return less_favour_of(model, energies, ids, heads, tails)

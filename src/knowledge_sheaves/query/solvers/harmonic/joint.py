@@ -8,78 +8,85 @@ soon as the answers shown lie below the bounds of all candidates left out.
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.answers import top
-from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.pattern import Variable
-from knowledge_sheaves.query.solvers.base import Combinations
-from knowledge_sheaves.query.solvers.harmonic.forms import Lift, least
-from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, target_bias
-from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
+from knowledge_sheaves.query.solvers.harmonic.forms import Springs
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
 from knowledge_sheaves.sheaf import QuadraticForm
 
 COMBINATIONS = 1_000_000
 """How many combinations are looked at for one query."""
 
 
+class Best(NamedTuple):
+    """The best combinations of a query: ids (answers, targets), energies, and if none is missed.
+
+    An ``indifferent`` query is satisfied whatever the combination is.
+    """
+
+    ids: Tensor
+    energies: Tensor
+    exact: bool
+    indifferent: bool = False
+
+
 def best_combinations(
-    model: SheafEmbedding,
+    by: Springs,
     batch: QueryGraph,
     targets: tuple[Variable, ...],
     count: int,
-    lift: Lift = "free",
-    strength: float = 0.0,
     allowed: Tensor | None = None,
-    budget: Budget | None = None,
-) -> list[Combinations]:
+) -> list[Best]:
     """For every query of a batch, the combinations of entities with the least energy.
 
     ``allowed`` (entities) says who may be part of one.
     """
-    budget = budget or Budget()
-    if model.config.lifted:  # bilinear terms between targets have no minimum of their own
-        lift, strength = "sphere", strength or 1.0
-    form, strength, _ = least(model, batch, targets, lift, strength)
+    model, budget = by.model, by.budget
     vertices = [batch.vertex(target) for target in targets]
+    form, strength, _ = by.least(batch, vertices)
     number = form.constant.dtype.itemsize
     kept = max(1, int(min(COMBINATIONS, budget.fit(4 * number)) ** (1 / len(targets))))
-    bounds = [_bounds(model, batch, form, vertex, strength) for vertex in vertices]
+    bounds = [_bounds(by, batch, form, vertex, strength) for vertex in vertices]
     if allowed is not None:
         for vertex, bound in zip(vertices, bounds, strict=True):
             bound[:, ~allowed[model.entities_of_type(batch.types[vertex])]] = torch.inf
-    found = []
+    found, alike = [], by.indifferent(batch, form)
     for row in range(len(batch)):
         budget.check_time()
         mine = [bound[row] for bound in bounds]
-        found.append(_combine(model, batch, form, vertices, mine, kept, count, row))
+        best = _combine(by, batch, form, vertices, mine, kept, count, row)
+        found.append(best._replace(indifferent=alike is not None and bool(alike[row])))
     return found
 
 
 def _bounds(
-    model: SheafEmbedding, batch: QueryGraph, form: QuadraticForm, vertex: int, strength: float
+    by: Springs, batch: QueryGraph, form: QuadraticForm, vertex: int, strength: float
 ) -> Tensor:
     """The energy of every candidate of a target when the other targets may be anywhere.
 
     They are favoured as the most favoured entity is, so that no combination costs less.
     """
     others = [v for v in form.vertices if v != vertex]
-    if model.config.lifted:  # bilinear terms have no minimum of their own: a prior holds them
-        priors = {v: type_prior(model, batch.types[v], 4 * strength) for v in others}
-        form = form.add_priors(priors)
-    relaxed = form.eliminate(others)
-    bounds = relaxed.evaluate(model.pool(batch.types[vertex], "tail").candidates)
-    if model.biases is not None:
-        bounds = bounds - target_bias(model, batch, vertex)
-        bounds = bounds - sum(target_bias(model, batch, other).max() for other in others)
-    return bounds
+    relaxed = by.relax(batch, form, others, strength)
+    bounds = relaxed.evaluate(by.model.pool(batch.types[vertex], "tail").candidates)
+    bounds = less_favour(by.model, batch, vertex, bounds)
+    return bounds + sum(_own(by.model, batch, other).min() for other in others)
+
+
+def _own(model: SheafEmbedding, batch: QueryGraph, vertex: int) -> Tensor:
+    """What every entity of a target's type costs whatever the others are."""
+    entities = model.entities.of_type(batch.types[vertex])
+    return less_favour(model, batch, vertex, entities.new_zeros(len(entities)))
 
 
 def _combine(
-    model: SheafEmbedding,
+    by: Springs,
     batch: QueryGraph,
     form: QuadraticForm,
     vertices: list[int],
@@ -87,7 +94,8 @@ def _combine(
     kept: int,
     count: int,
     row: int,
-) -> Combinations:
+) -> Best:
+    model = by.model
     best_of = [top(bound, kept) for bound in bounds]
     chosen = [ids[values.isfinite()] for values, ids in best_of]
     points = [
@@ -97,8 +105,7 @@ def _combine(
     grid = [len(ids) for ids in chosen]
     energies = total.expand(grid).clone()
     for axis, vertex in enumerate(vertices):
-        if model.biases is not None:
-            energies -= _along(target_bias(model, batch, vertex)[chosen[axis]], axis, grid)
+        energies += _along(_own(model, batch, vertex)[chosen[axis]], axis, grid)
         if vertex in form.linear:
             slope = form.linear[vertex].expand(len(batch), -1, -1, -1)[row]
             energies += _along(2 * torch.einsum("nik,pnik->p", slope, points[axis]), axis, grid)
@@ -122,13 +129,13 @@ def _combine(
         model.entities_of_type(batch.types[v])[ids[place]]
         for v, ids, place in zip(vertices, chosen, places, strict=True)
     ]
-    exact = not model.config.lifted and all(
+    exact = by.bounded and all(
         not len(best.values)
         or len(ids) == len(bound)
         or float(bound.sort().values[len(ids)]) >= float(best.values[-1])
         for ids, bound in zip(chosen, bounds, strict=True)
     )
-    return Combinations(torch.stack(columns, 1), best.values, exact)
+    return Best(torch.stack(columns, 1), best.values, exact)
 
 
 def _along(values: Tensor, axis: int, grid: list[int]) -> Tensor:

@@ -26,7 +26,7 @@ def _gaussian(model: SheafEmbedding, kind: int) -> Prior:
     centred = (x - mean).movedim(0, 2).flatten(2)  # blocks, width, entities × sections
     covariance = centred @ centred.mT / max(1, centred.shape[-1])
     variance = covariance.diagonal(dim1=-2, dim2=-1).mean().clamp(min=1e-12)
-    identity = torch.eye(covariance.shape[-1]).to(covariance)
+    identity = torch.eye(*covariance.shape[-2:], dtype=x.dtype, device=x.device)
     shrunk = (1 - SHRINK) * covariance + SHRINK * variance * identity
     return Prior(mean.flatten(0, 1), BlockMap(torch.linalg.inv(shrunk)))
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
+from knowledge_sheaves.query.batches import canonical
 from knowledge_sheaves.query.explanation import Against, Explanation, Share
 from knowledge_sheaves.query.pattern import Pattern, Query, SchemaEdge, Variable
 from knowledge_sheaves.query.solvers.base import (
@@ -33,15 +33,23 @@ from knowledge_sheaves.query.solvers.base import (
     restrict,
     temperature,
 )
-from knowledge_sheaves.query.solvers.harmonic.extension import extend, is_possible
-from knowledge_sheaves.query.solvers.harmonic.forms import Lift, NotDefinite, least
-from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, target_bias
-from knowledge_sheaves.query.solvers.harmonic.joint import COMBINATIONS, best_combinations
-from knowledge_sheaves.query.solvers.harmonic.torus import least_energies, torus_graph
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least
+from knowledge_sheaves.query.solvers.harmonic.forms import Springs
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
+from knowledge_sheaves.query.solvers.harmonic.joint import COMBINATIONS, Best, best_combinations
+from knowledge_sheaves.query.solvers.harmonic.lifted import LIFTS, Lifted
+from knowledge_sheaves.query.solvers.harmonic.reasons import extend, is_possible
+from knowledge_sheaves.query.solvers.harmonic.torus import Windings
 from knowledge_sheaves.query.solvers.rows import Rows
 from knowledge_sheaves.query.types import readings
 
 USE_CHAINING = "use the solver chaining"
+INDIFFERENT = (
+    "The unknowns can satisfy the query whatever the answer is, so its energies are all alike and "
+    f"rounding ranks them: {USE_CHAINING}, or give the prior a strength."
+)
+EXTENSIONS: dict[str, type[Extension]] = {"springs": Springs, "lifted": Lifted, "torus": Windings}
+"""How unknowns are found, by the name that an energy gives (`Energy.extension`)."""
 STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
@@ -60,7 +68,7 @@ class HarmonicSettings(Settings):
     lift: str = parameter(
         "composite",
         "How lifted models are extended: by the letter, in the mean on the sphere, or as a whole.",
-        choices=("composite", "free", "sphere"),
+        choices=tuple(LIFTS),
     )
 
 
@@ -85,9 +93,11 @@ class Harmonic(Solver):
         strength = self.settings.strength
         return f"{self.name}, λ = {strength:g}" if strength else self.name
 
-    @property
-    def lift(self) -> Lift:
-        return cast(Lift, self.settings.lift)
+    @cached_property
+    def extension(self) -> Extension:
+        """How unknowns are found, by the model's energy."""
+        told, kind = self.settings, EXTENSIONS[self.model.config.energy.extension]
+        return kind.of(self.model, told.lift, told.strength, self.budget)
 
     # Which queries.
 
@@ -118,10 +128,10 @@ class Harmonic(Solver):
                 "Several targets are ranked jointly by the solver harmonic for one conjunction "
                 f"without negation, VALUES and !=: {USE_CHAINING}."
             )
-        if self.model.config.space == "torus":
+        if self.extension.jointly is None:
             return (
-                "The energy of a torus-valued model is no quadratic form: ask for one target, or "
-                f"{USE_CHAINING}."
+                f"The energy of a {self.model.config.energy.name}-valued model is no quadratic "
+                f"form: ask for one target, or {USE_CHAINING}."
             )
         return None
 
@@ -141,7 +151,7 @@ class Harmonic(Solver):
 
     def _chances(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
         """The probability of every entity under a pattern: its energy's, less what is negated."""
-        counts = torch.from_numpy(self._counts(patterns, target))
+        counts = torch.from_numpy(self._counts(patterns, target)).to(self.model.device)
         tau = self._tau(patterns[0])
         chances = probabilities(self.energies(patterns, target), counts, tau)
         for place in range(len(patterns[0].without)):
@@ -161,11 +171,10 @@ class Harmonic(Solver):
     def _tau(self, pattern: Pattern) -> float:
         """The temperature of a pattern: springs in a row give way more easily.
 
-        Energies of a path of k edges are spread less, by 1/k. On the sphere they are not springs.
+        Energies of a path of k edges are spread less, by 1/k.
         """
-        if self.model.config.lifted:
-            return float(self.settings.tau)
-        return float(self.settings.tau) / max(1, len(pattern.variables))
+        length = len(pattern.variables) if self.extension.gives_way else 1
+        return float(self.settings.tau) / max(1, length)
 
     def energies(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
         """The least energy of every entity as the target, infinite where types rule it out.
@@ -192,14 +201,17 @@ class Harmonic(Solver):
             self.budget.check_time()
             rows, parts = zip(*members, strict=True)
             batch = QueryGraph.of(self.model, [ground[row] for row in rows], parts, target)
-            values = self.batch_energies(batch, target)
+            values, indifferent = self.batch_energies(batch, target)
+            if indifferent is not None:
+                places = indifferent.nonzero().flatten().tolist()
+                self._indifferent.update(_key(patterns[rows[place]]) for place in places)
             if values.shape == (len(patterns), everyone) and len(groups) == 1:
                 out = values
                 continue
             if out is None:
                 out = values.new_full((len(patterns), everyone), torch.inf)
             columns = self.model.entities_of_type(batch.types[batch.vertex(target)])
-            grid = (torch.tensor(rows).unsqueeze(1), columns)
+            grid = (torch.tensor(rows, device=columns.device).unsqueeze(1), columns)
             out.index_put_(grid, torch.minimum(out[grid], values))
         assert out is not None, "every pattern has a reading"
         return restrict(out, patterns, target)
@@ -215,36 +227,21 @@ class Harmonic(Solver):
                 groups.setdefault(kinds, []).append((row, parts))
         return groups
 
-    def batch_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
-        """The least energy of every entity of the target's type: (queries, entities of the type).
+    def batch_energies(self, batch: QueryGraph, target: Variable) -> Least:
+        """The least energy of every entity of the target's type: (queries, entities of it)."""
+        found = self.extension.energies(batch, target)
+        energies = less_favour(self.model, batch, batch.vertex(target), found.energies)
+        return found._replace(energies=energies)
 
-        The torus has no Gaussians, and no prior.
-        """
-        model, vertex = self.model, batch.vertex(target)
-        if model.config.space == "torus":
-            values = self._torus_energies(batch, vertex)
-        else:
-            values = self._form_energies(batch, target)
-        return values if model.biases is None else values - target_bias(model, batch, vertex)
+    def remarks(self, query: Query) -> tuple[str, ...]:
+        asked = [*query.patterns, *canonical(query).patterns]
+        parts = {_key(part) for pattern in asked for part in pattern.walk()}
+        return () if parts.isdisjoint(self._indifferent) else (INDIFFERENT,)
 
-    def _form_energies(self, batch: QueryGraph, target: Variable) -> Tensor:
-        """Queries whose prior is too weak for a minimum are told from the others by halves."""
-        model, settings = self.model, self.settings
-        try:
-            form = least(model, batch, [target], self.lift, settings.strength).form
-        except NotDefinite:
-            half = len(batch) // 2
-            parts = (batch.rows(slice(half)), batch.rows(slice(half, None)))
-            return torch.cat([self._form_energies(part, target) for part in parts])
-        kind = batch.types[batch.vertex(target)]
-        return form.evaluate(model.pool(kind, "tail").candidates)
-
-    def _torus_energies(self, batch: QueryGraph, vertex: int) -> Tensor:
-        model, slots = self.model, range(batch.entities.shape[1])
-        graph = torus_graph(model, batch.graph, batch.edges, (*slots, vertex))
-        known = {slot: model.entities.lookup(batch.entities[:, slot]).flatten(1) for slot in slots}
-        table = model.entities.of_type(batch.types[vertex]).flatten(1)
-        return least_energies(graph, known, vertex, table, self.budget)
+    @cached_property
+    def _indifferent(self) -> set[object]:
+        """The patterns that were found to be satisfied whatever their answer is."""
+        return set()
 
     # Several targets.
 
@@ -256,20 +253,19 @@ class Harmonic(Solver):
         return [self._combine(query, count, allowed) for query in queries]
 
     def _combine(self, query: Query, count: int, allowed: Tensor | None) -> Combinations:
-        settings, (pattern,) = self.settings, query.patterns
-        parts: list[Combinations] = []
+        (pattern,), by = query.patterns, self.extension.jointly
+        assert by is not None, "refused"
+        parts: list[Best] = []
         for reading in readings(pattern, self.model.graph):
             batch = QueryGraph.of(self.model, [pattern], [reading], query.targets[-1])
-            parts += best_combinations(
-                *(self.model, batch, query.targets, count, self.lift, settings.strength),
-                *(allowed, self.budget),
-            )
+            parts += best_combinations(by, batch, query.targets, count, allowed)
         energies = torch.cat([part.energies for part in parts])
         ids = torch.cat([part.ids for part in parts])
         order = energies.argsort()
         # A combination that several readings allow counts once, by the best of them.
         first = {tuple(row): place for place, row in reversed(list(enumerate(ids[order].tolist())))}
         order = order[sorted(first.values())[:count]]
+        self._indifferent.update(_key(pattern) for part in parts if part.indifferent)
         exact = all(part.exact for part in parts)
         note = "No combination was missed: all others have more energy."
         if not exact:
@@ -321,6 +317,11 @@ class Harmonic(Solver):
         """Probabilities of single edges, for the entities that stand for unknowns."""
         tau = self.settings.tau
         return Rows(self.model, tau=tau, remembered=True, budget=self.budget)
+
+
+def _key(pattern: Pattern) -> object:
+    """A pattern whatever its variables are called."""
+    return pattern.shape, pattern.constants
 
 
 def _negated_unknown(pattern: Pattern, target: Variable) -> Variable | None:

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Multigraph
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.pattern import Variable
+from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least, Placement
+from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.sheaf.valued import torus_difference
 
 MOST_VALLEYS = 128
@@ -160,14 +161,48 @@ def least_energies(
     return out
 
 
-def torus_graph(
-    model: SheafEmbedding, graph: Multigraph, edges: Tensor, known: tuple[int, ...]
-) -> TorusGraph:
-    """The graph of queries with the model's translations (queries, d)."""
-    config = model.config
-    if config.head != "identity" or config.tail != "identity":
-        raise InputError("On the torus the solver harmonic takes no maps but the identity.")
-    size = config.dim * config.sections
-    parts = [model.translation(column) for column in edges.T]
-    nothing = torch.zeros(len(edges), size)
-    return TorusGraph(graph, [nothing if z is None else z.flatten(1) for z in parts], known)
+class Windings(Extension):
+    """Unknowns on the torus: there is neither a quadratic form nor a Gaussian, and no prior."""
+
+    @property
+    def jointly(self) -> None:
+        return None
+
+    def energies(self, batch: QueryGraph, target: Variable) -> Least:
+        vertex, slots = batch.vertex(target), range(batch.entities.shape[1])
+        graph = self.graph(batch, (*slots, vertex))
+        known = {v: self.vectors(batch, v, batch.entities[:, v]).flatten(1) for v in slots}
+        table = self.model.entities.of_type(batch.types[vertex]).flatten(1)
+        return Least(least_energies(graph, known, vertex, table, self.budget))
+
+    def place(self, batch: QueryGraph, targets: Mapping[int, int]) -> TorusPlacement:
+        ids = dict(enumerate(batch.entities[0].tolist())) | dict(targets)
+        device, sections = self.model.device, self.model.config.sections
+        known = {
+            v: self.vectors(batch, v, torch.tensor([entity], device=device)).flatten(1)
+            for v, entity in ids.items()
+        }
+        points = known | self.graph(batch, tuple(known)).extend(known)[0]
+        values = {v: point.unflatten(1, (-1, sections)) for v, point in points.items()}
+        return TorusPlacement(self, batch, targets, values, known)
+
+    def graph(self, batch: QueryGraph, known: tuple[int, ...]) -> TorusGraph:
+        """The graph of queries with the model's translations (queries, d)."""
+        model = self.model
+        parts = [model.translation(column) for column in batch.edges.T]
+        nothing = model.radius.new_zeros(len(batch), model.config.dim * model.config.sections)
+        z = [nothing if part is None else part.flatten(1) for part in parts]
+        return TorusGraph(batch.graph, z, known)
+
+
+@dataclass(frozen=True, eq=False)
+class TorusPlacement(Placement):
+    """The vectors of all vertices, and those of the known ones (1, d)."""
+
+    by: Windings
+    known: Mapping[int, Tensor]
+
+    def costs(self, vertex: int) -> Tensor:
+        table = self.by.model.entities.of_type(self.batch.types[vertex]).flatten(1)
+        graph = self.by.graph(self.batch, (*self.known, vertex))
+        return least_energies(graph, self.known, vertex, table, self.by.budget)[0]
