@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.query.answers import Answers, Wanted, top
@@ -148,7 +149,9 @@ def scores_of(solver: Solver, queries: Sequence[Query], chances: bool = True) ->
     """Scores of queries of one shape by a solver that has been started."""
     if len(queries[0].targets) > 1:
         raise InputError("Several targets have no single list of scores: use answer.")
-    return solver.scores(alike(queries), chances)
+    found = solver.scores(alike(queries), chances)
+    check_scores(solver.model, found.energies.amin(-1))  # a minimum is NaN if one value is
+    return found
 
 
 @torch.no_grad()

@@ -229,5 +229,6 @@ class Predictor:
         for part in chunks(len(edges), self.graph.num_entities, MEMORY_LIMIT):
             ids = torch.from_numpy(edges[part])
             scores = self.model.score_tails(torch.full_like(ids, head), ids)
+            check_scores(self.model, scores.amin(-1))
             shares += probabilities(scores, counts[part], self.tau)[:, tail].tolist()
         return shares
