@@ -50,15 +50,19 @@ def json_text(document: object, indent: int | None = None) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text as one printable line, without the middle of one that goes on and on.
+    r"""Return a text as one printable line, without the middle of one that goes on and on.
 
     >>> len(sentence("a" * 5000))
     1999
+    >>> len(sentence("\x1b" * 5000))
+    1999
     """
-    if len(text) > LONGEST:
-        half = LONGEST // 2 - 3
-        text = f"{text[:half]} ... {text[-half:]}"
-    return printable(text)
+    return _cut(printable(_cut(text)))  # written out, a character may be ten
+
+
+def _cut(text: str) -> str:
+    half = LONGEST // 2 - 3
+    return f"{text[:half]} ... {text[-half:]}" if len(text) > LONGEST else text
 
 
 def for_matplotlib(text: str) -> str:

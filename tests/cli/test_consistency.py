@@ -39,19 +39,22 @@ def test_the_tables_name_relations_and_entities(sheaves: Sheaves, typed_model: P
 def test_the_picture_is_written(
     sheaves: Sheaves, typed_model: Path, tmp_path: Path, ending: str
 ) -> None:
-    file = tmp_path / f"consistency.{ending}"
+    file, kept = tmp_path / f"consistency.{ending}", tmp_path / "kept"
+    kept.write_text("the old one")
+    file.hardlink_to(kept)
     assert sheaves("consistency", typed_model, "--picture", file)[0] == 0
     assert file.stat().st_size > 5_000
+    assert kept.read_bytes() == b"the old one", "it was written over"
     if ending == "svg":
         assert "<!-- likes -->" in file.read_text(encoding="utf-8")
 
 
-def test_other_endings_and_missing_folders_are_refused(
+def test_other_endings_and_places_that_are_no_folder_are_refused(
     sheaves: Sheaves, typed_model: Path, tmp_path: Path
 ) -> None:
     code, _, err = sheaves("consistency", typed_model, "--picture", tmp_path / "x.doc")
     assert code == 2
     assert "a picture ends in .svg" in err
-    code, _, err = sheaves("consistency", typed_model, "--picture", tmp_path / "no" / "x.svg")
-    assert code == 2
+    code, _, err = sheaves("consistency", typed_model, "--picture", __file__ + "/x.svg")
+    assert code == 1
     assert "cannot be written" in err

@@ -15,8 +15,9 @@ from rdflib.plugins.sparql.results.jsonresults import JSONResult
 
 import knowledge_sheaves
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
-from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
+from knowledge_sheaves.plain import printable_lines
 from knowledge_sheaves.query import Edge, Options, Pattern, Query, Wanted, answer
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.drawing import draw, plot
@@ -294,8 +295,31 @@ def test_a_picture_is_written(explained: Explanation, tmp_path: Path, suffix: st
     assert file.read_bytes()[:5] == (b"<?xml" if suffix == "svg" else b"\x89PNG\r")
     with pytest.raises(InputError, match=r"why\.txt: pictures are written as \.svg"):
         plot(explained, tmp_path / "why.txt")
-    with pytest.raises(InputError, match="cannot be written"):
-        plot(explained, tmp_path / "nowhere" / "why.svg")
+    with pytest.raises(SheafError, match="cannot be written"):
+        plot(explained, file / "why.svg")
+
+
+def test_a_picture_takes_the_place_of_another_whole(explained: Explanation, tmp_path: Path) -> None:
+    (tmp_path / "kept.svg").write_text("the old one")
+    (tmp_path / "why.svg").hardlink_to(tmp_path / "kept.svg")
+    plot(explained, tmp_path / "why.svg")
+    assert (tmp_path / "kept.svg").read_text() == "the old one", "it was written over"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.svg", "why.svg"]
+
+
+def test_names_do_not_act_where_they_are_drawn(tmp_path: Path) -> None:
+    red, back, odd = "\x1b[31mred\n", "$\\badmacro{$ \u202e", "\x07r"
+    graph = KnowledgeGraph.from_triples([(red, odd, back), (back, odd, "c"), (red, odd, "d")])
+    model = SheafEmbedding(model_config("complex", dim=4), graph)
+    for solver in ("chaining", "harmonic"):
+        asker = Asker(model, Options(solver, tau=1.0))
+        (why, *_) = asker.answer("?x where ?x \x07r ?y . ?y \x07r ?z", 1, explain=True).explanation
+        drawn = draw(why)
+        assert printable_lines(drawn) == drawn
+        assert r"\x07r" in drawn
+        plot(why, tmp_path / "why.svg")
+        picture = (tmp_path / "why.svg").read_text(encoding="utf-8")
+        assert printable_lines(picture) == picture
 
 
 def test_standard_readers_read_our_results(complex_model: SheafEmbedding) -> None:

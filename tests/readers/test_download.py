@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import stat
 import threading
 import zipfile
@@ -112,6 +113,16 @@ def test_nothing_is_fetched_twice(server: Server, tmp_path: Path) -> None:
     for name in ("NELL-betae", "NELL-betae", "FB15k-betae"):
         assert download(name, tmp_path, url=server.url) == tmp_path / name
     assert server.sent == [len(server.content)]
+
+
+def test_the_checksum_is_written_whole_or_not_at_all(server: Server, tmp_path: Path) -> None:
+    download("NELL-betae", tmp_path, url=server.url)
+    (file,) = tmp_path.glob("*.sha256")
+    (tmp_path / "kept").hardlink_to(file)
+    shutil.rmtree(tmp_path / "NELL-betae")
+    download("NELL-betae", tmp_path, url=server.url)
+    assert not file.samefile(tmp_path / "kept"), "it was written over"
+    assert file.read_text() == (tmp_path / "kept").read_text()
 
 
 def test_a_broken_connection_is_taken_up_where_it_broke(server: Server, tmp_path: Path) -> None:

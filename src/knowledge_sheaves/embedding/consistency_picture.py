@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import writing
+from knowledge_sheaves.plain import for_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +33,8 @@ def draw(found: Consistency, path: str | Path, top: int = 10) -> None:
     _spectrum(spectrum, found)
     _flow(flow, found)
     _relations(relations, found, top)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"{path}: the picture cannot be written ({error.strerror}).") from None
+    with writing(path) as beside:
+        figure.savefig(beside, dpi=150)
 
 
 def _spectrum(axes: Axes, found: Consistency) -> None:
@@ -84,7 +84,8 @@ def _relations(axes: Axes, found: Consistency, top: int) -> None:
     axes.barh(
         rows - 0.2, [d.after for d in shown], 0.4, color=AFTER, label="after the time 1 of the flow"
     )
-    axes.set_yticks(rows, [d.name if len(d.name) < 40 else d.name[:38] + "…" for d in shown])
+    names = [d.name if len(d.name) < 40 else d.name[:38] + "…" for d in shown]
+    axes.set_yticks(rows, list(map(for_matplotlib, names)))
     axes.axvline(found.energy / found.triples, color="black", linestyle=":", label="all triples")
     axes.set_xlabel("mean energy of a triple")
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=3)

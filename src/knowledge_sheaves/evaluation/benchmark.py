@@ -249,7 +249,10 @@ class _State:
         return result
 
     def _read(self) -> dict[str, Any]:
-        return _read_state(self.path) if self.path is not None and self.path.exists() else {}
+        if self.path is None or not self.path.exists():
+            return {}
+        with said_of(self.path), locked(self.path.resolve()):  # which removes a killed run's lock
+            return _read_state(self.path)
 
 
 def _read_state(path: Path) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.files import writing
+from knowledge_sheaves.plain import printable
 from knowledge_sheaves.query.explanation import SEEN, Explanation, Reason, Witness
 from knowledge_sheaves.query.pattern import Variable
 
@@ -45,10 +47,11 @@ def draw(explanation: Explanation) -> str:
     ?x = Bob
     └◂─ knows ── Ann   energy 0.2500   known
     """
-    lines = list(_tree(explanation))
+    lines = [_Line(printable(text), note) for text, note in _tree(explanation)]
     width = max(len(line.text) for line in lines)
     drawn = [f"{line.text:<{width}}   {line.note}".rstrip() for line in lines]
-    return "\n".join([*drawn, *_unknowns(explanation), *_beyond_edges(explanation)])
+    below = map(printable, (*_unknowns(explanation), *_beyond_edges(explanation)))
+    return "\n".join([*drawn, *below])
 
 
 class _Line(NamedTuple):
@@ -181,7 +184,7 @@ class _Arrow:
         elif chance is not None:
             words.append(f"p {chance:.2f}")
         word = "not " if self.negated else ""
-        return f"{word}{reason.relation}\n{', '.join(words)}"
+        return f"{word}{printable(reason.relation)}\n{', '.join(words)}"
 
 
 def plot(explanation: Explanation, path: str | Path) -> None:
@@ -209,10 +212,8 @@ def plot(explanation: Explanation, path: str | Path) -> None:
     figure.draw_without_rendering()
     for arrow in arrows:
         _draw_arrow(axes, arrow, boxes, _bend(arrow, arrows))
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+    with writing(path) as beside:
+        figure.savefig(beside, dpi=150)
 
 
 def _arrows(explanation: Explanation, scope: str, negated: bool) -> Iterator[_Arrow]:
@@ -229,7 +230,7 @@ def _arrows(explanation: Explanation, scope: str, negated: bool) -> Iterator[_Ar
 
 def _labels(arrow: _Arrow) -> Iterator[tuple[str, str]]:
     for key, name in ((arrow.start, arrow.reason.head), (arrow.end, arrow.reason.tail)):
-        yield key, vertex_label(key, name) if key.startswith("?") else name
+        yield key, printable(vertex_label(key, name) if key.startswith("?") else name)
 
 
 def _layout(

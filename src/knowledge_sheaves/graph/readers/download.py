@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeAlias
 
 from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.files import write_text
 from knowledge_sheaves.graph.files import FREE_BYTES, MOST_UNFOLDED
 
 URL = "https://snap.stanford.edu/betae/KG_data.zip"
@@ -191,7 +192,7 @@ def _fetch_more(address: _Address, part: Path, tell: Report) -> bool:
             have = 0
         mark = response.headers.get("ETag") or response.headers.get("Last-Modified")
         if mark and not mark.startswith("W/"):  # a weak one does not promise the same bytes
-            version.write_text(mark, encoding="utf-8")
+            write_text(version, mark)
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else 0
         with part.open("ab" if have else "wb") as file:
@@ -224,7 +225,7 @@ def _check(path: Path, archive: Path, expected: str | None, tell: Report) -> Non
             f"{archive} has the SHA-256 {found}, not the one {known_from}, {expected}: "
             "it is damaged, or another version; fetch it again, or correct the checksum."
         )
-    kept.write_text(f"{found}  {archive.name}\n", encoding="utf-8")
+    write_text(kept, f"{found}  {archive.name}\n")
 
 
 def _sha256(path: Path, tell: Report) -> str:
