@@ -111,6 +111,24 @@ def test_a_line_that_is_no_query_is_named_and_does_not_end_the_run(
     assert "in.jsonl, line 2: a line is a JSON object such as" in second["error"]
 
 
+def test_a_file_of_questions_as_others_write_them(
+    sheaves: Sheaves, trained: Path, tmp_path: Path
+) -> None:
+    rows = (
+        b'\xef\xbb\xbf{"id": "a\xe2\x80\xa8b", "query": "virus causes ?x"}\r',  # no end of a line
+        b'{"id": "\xff", "query": "virus causes ?x"}',  # not UTF-8
+        b'{"id": [NaN], "query": "virus causes ?x"}',  # Python reads these, JSON has none
+        b'{"id": 1e999, "query": "virus causes ?x"}',
+    )
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join(rows))
+    code, out, _ = sheaves("query", trained, "--jsonl", tmp_path / "in.jsonl")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 2
+    assert [row["id"] for row in found] == ["a\u2028b", 2, 3, 4]
+    assert "error" not in found[0]
+    assert all("a line is a JSON object such as" in row["error"] for row in found[1:])
+
+
 def test_one_that_a_solver_cannot_take_leaves_the_others(
     sheaves: Sheaves, trained: Path, tmp_path: Path
 ) -> None:

@@ -38,19 +38,25 @@ class Question:
 def read_questions(file: str | Path) -> list[Question]:
     """Read a JSONL file; a line without an id goes by its number."""
     found = []
-    for number, line in enumerate(_text(Path(file)).splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict) or not isinstance(row.get("query"), str):
+    # JSON may hold other ends of lines within a text.
+    for number, line in enumerate(_content(Path(file)).split(b"\n"), 1):
+        if line.strip():
+            question = _question(line, number)
             said = f"{file}, line {number}: a line is a JSON object such as "
-            found.append(Question(number, "", said + '{"id": 1, "query": "SELECT ..."}.'))
-        else:
-            found.append(Question(row.get("id", number), row["query"]))
+            bad = Question(number, "", said + '{"id": 1, "query": "SELECT ..."}.')
+            found.append(question or bad)
     return found
+
+
+def _question(line: bytes, number: int) -> Question | None:
+    """The question in a line, None where it has none, or an id that JSON could not give back."""
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+        text, name = row["query"], row.get("id", number)
+        json.dumps(name, allow_nan=False)
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return None
+    return Question(name, text) if isinstance(text, str) else None
 
 
 def answer_questions(
@@ -139,10 +145,8 @@ class _Batch:
             return [answers for query in queries for answers in self._solve([query], wanted)]
 
 
-def _text(file: Path) -> str:
+def _content(file: Path) -> bytes:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{file} is not text in UTF-8.") from None
