@@ -110,7 +110,7 @@ def _run(
         how, detail = "escaped", traceback.format_exc()[-4000:]
     watch.active = False
     seconds, growth = time.process_time() - started, (_size("VmHWM") - before) / MEGABYTE
-    if how == "refused" and not _is_sentence(detail):
+    if how == "refused" and not is_sentence(detail):
         how = "unclear"
     if watch.seen:
         how, detail = "strayed", "\n".join(watch.seen)
@@ -121,7 +121,7 @@ def _run(
     return Outcome(how, detail, seconds, max(growth, 0.0))
 
 
-def _is_sentence(text: str) -> bool:
+def is_sentence(text: str) -> bool:
     """Tell whether a person can read it: one line, nothing that a terminal obeys, not endless."""
     return printable(text) == text and text.endswith((".", "?")) and len(text) < 4000
 

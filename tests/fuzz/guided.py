@@ -17,15 +17,23 @@ import atheris
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-with atheris.instrument_imports(include=["knowledge_sheaves.graph"]):
+with atheris.instrument_imports(
+    include=["knowledge_sheaves.graph", "knowledge_sheaves.query.language"]
+):
     from knowledge_sheaves.errors import SheafError
+    from knowledge_sheaves.graph import KnowledgeGraph
     from knowledge_sheaves.graph.plain_data import parse_json, parse_yaml
     from knowledge_sheaves.graph.readers.jsonld import addresses
     from knowledge_sheaves.graph.readers.layout import TextFormat, find_layout
     from knowledge_sheaves.graph.readers.lines import split_lines
     from knowledge_sheaves.graph.readers.ntriples import read_lines
     from knowledge_sheaves.graph.readers.pickles import read_plain_pickle
+    from knowledge_sheaves.query.language.short import to_sparql
+    from knowledge_sheaves.query.language.sparql_text import read as read_sparql
 
+GRAPH = KnowledgeGraph.from_triples(
+    [("Ann", "knows", "Bob Ross"), ("Bob Ross", "favorite movie", "a . b"), ("not", "knows", "?x")]
+)
 FILE = Path(tempfile.mkdtemp(prefix="guided-")) / "x"
 
 
@@ -48,6 +56,8 @@ PARSERS: list[Callable[[bytes], object]] = [
     in_file(lambda path: read_lines(path, "N-Triples")),
     lambda data: parse_yaml(data.decode("utf-8", "replace")),
     lambda data: list(addresses(parse_json(data.decode("utf-8", "replace")))),
+    lambda data: to_sparql(data.decode("utf-8", "replace"), GRAPH),
+    lambda data: read_sparql(data.decode("utf-8", "replace")),
 ]
 
 

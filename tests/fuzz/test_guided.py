@@ -22,6 +22,8 @@ FIRST = (
     b'<http://x/a> <http://x/r> "b\\u00e9"@en .\n',
     b"a: &a [1, 2.5, 2020-01-01]\nb: {<<: *a}\n",
     b'{"@context": {"@import": "x"}, "a": [1e9, null]}',
+    b'?x where Ann knows ?y . not "Bob Ross" favorite movie ?x',
+    b"PREFIX a: <urn:x:> SELECT * { ?x a:b/^(<c>|:d\\ e) 'f' FILTER(?x != \"g\\u0041\") } LIMIT 3",
 )
 
 
