@@ -88,6 +88,7 @@ def test_settings_may_be_objects_or_names() -> None:
     ("settings", "sentence"),
     [
         ({"epoch": 3}, "There is no setting 'epoch'; did you mean 'epochs'"),
+        ({"model": "zzzz"}, "There is no model 'zzzz'. Known are "),
         ({"model": "rotat"}, "There is no model 'rotat'; did you mean 'rotate'"),
         ({"model": ks.TrainingConfig()}, "training=TrainingConfig"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),

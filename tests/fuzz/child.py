@@ -123,7 +123,7 @@ def _run(
 
 def is_sentence(text: str) -> bool:
     """Tell whether a person can read it: one line, nothing that a terminal obeys, not endless."""
-    return printable(text) == text and text.endswith((".", "?")) and len(text) < 4000
+    return printable(text) == text and text.endswith((".", "?", ".)")) and len(text) < 4000
 
 
 def _size(name: str) -> int:

@@ -146,7 +146,7 @@ class SheafConfig:
         for name in options:
             if name not in known:
                 raise InputError(
-                    f"A model has no option {name!r}{suggestion(name, known)} Known are "
+                    f"A model has no option {name!r}{suggestion(name, known) or '.'} Known are "
                     f"{', '.join(known)}."
                 )
         return replace(self, **options)
@@ -225,6 +225,7 @@ def model_config(name: str, **options: Any) -> SheafConfig:
     if key not in CATALOGUE:
         known = [*CATALOGUE, *ALIASES]
         raise InputError(
-            f"There is no model {name!r}{suggestion(name, known)} Known are {', '.join(known)}."
+            f"There is no model {name!r}{suggestion(name, known) or '.'} "
+            f"Known are {', '.join(known)}."
         )
     return CATALOGUE[key].with_options(**options)

@@ -141,7 +141,7 @@ class TrainingConfig:
         for name in data:
             if name not in known:
                 raise InputError(
-                    f"There is no training option {name!r}{suggestion(str(name), known)} "
+                    f"There is no training option {name!r}{suggestion(str(name), known) or '.'} "
                     f"Known are {', '.join(known)}."
                 )
         return cls(**data)
