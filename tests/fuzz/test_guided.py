@@ -14,7 +14,7 @@ import pytest
 if importlib.util.find_spec("atheris") is None:
     pytest.skip("atheris is not installed: pip install '.[fuzz]'", allow_module_level=True)
 
-RUNS = 10 * int(os.environ.get("FUZZ", "200"))
+RUNS = 5 * int(os.environ.get("FUZZ", "200"))
 SEED = 1 + int(os.environ.get("FUZZ_SEED", "0"))  # to libFuzzer 0 means: any
 FIRST = (
     pickle.dumps({0: "a", (1, (2, 3)): {4, 5}}, 2),
