@@ -49,7 +49,7 @@ crash: .venv/installed ## Kill commands that write at 500 random moments (KILLS,
 
 # So many hostile inputs of each kind, from this seed on.
 N ?= 10000
-fuzz: .venv/installed ## Try hostile inputs on every reader: make fuzz N=10000 SEED=0
+fuzz: .venv/installed ## Try hostile files and questions: make fuzz N=10000 SEED=0
 	@FUZZ=$(N) FUZZ_SEED=$(SEED) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rP tests/fuzz
 
 lint: .venv/installed ## Check style, types and the direction of imports
