@@ -11,6 +11,7 @@ from typing import Any
 
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.about import describe
+from knowledge_sheaves.embedding.known import ALL
 from knowledge_sheaves.embedding.nearest import Neighbour, neighbours
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
@@ -55,10 +56,6 @@ class Model(Asker):
         """The facts that the model knows of, by split."""
         return dataset_of(self.model)
 
-    @cached_property
-    def _predictor(self) -> Predictor:
-        return Predictor(self.model)
-
     def predict(
         self,
         head: str | None = None,
@@ -72,7 +69,8 @@ class Model(Asker):
 
         With ``new`` known facts are left out.
         """
-        return self._predictor.predict(head, relation, tail, top=top, new=new)
+        predictor = Predictor(self.model, self.options.known or ALL)
+        return predictor.predict(head, relation, tail, top=top, new=new)
 
     def neighbours(self, entity: str, top: int = 10) -> list[Neighbour]:
         """The entities of the same type whose vectors are nearest to that of one."""
