@@ -11,8 +11,9 @@ from typing import Any
 
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.about import describe
+from knowledge_sheaves.embedding.known import ALL
 from knowledge_sheaves.embedding.nearest import Neighbour, neighbours
-from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.embedding.storage import dataset_of, measured
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
 from knowledge_sheaves.graph import KnowledgeGraph
@@ -55,10 +56,6 @@ class Model(Asker):
         """The facts that the model knows of, by split."""
         return dataset_of(self.model)
 
-    @cached_property
-    def _predictor(self) -> Predictor:
-        return Predictor(self.model)
-
     def predict(
         self,
         head: str | None = None,
@@ -72,15 +69,20 @@ class Model(Asker):
 
         With ``new`` known facts are left out.
         """
-        return self._predictor.predict(head, relation, tail, top=top, new=new)
+        predictor = Predictor(self.model, self.options.known or ALL)
+        return predictor.predict(head, relation, tail, top=top, new=new)
 
     def neighbours(self, entity: str, top: int = 10) -> list[Neighbour]:
         """The entities of the same type whose vectors are nearest to that of one."""
         return neighbours(self.model, entity, top)
 
     def evaluate(self, split: str = "test", side: Side | None = None) -> LinkPredictionReport:
-        """How well the facts of a split rank among all that could stand in their place."""
-        return evaluate(self.model, self.facts, split, side)
+        """How well the facts of a split rank among all that could stand in their place.
+
+        A model that has learned them all is judged by the one that was trained without them.
+        """
+        judge = measured(self.model)
+        return evaluate(judge, dataset_of(judge), split, side)
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """What the model is, what it was trained on and how, and how good it is."""
@@ -120,6 +122,9 @@ def train(
     **settings: Any,
 ) -> Model:
     """Train a model and return the best one met, by validation MRR, ready to be asked.
+
+    Of a file, which has no split, some facts are held out to choose and to measure by; then the
+    model is trained on all of them for as many epochs (``refit=False`` leaves that out).
 
     ``data`` is what `read` takes or returns, or a graph, all of which is then trained on. ``model``
     is a name of the catalogue, a YAML file that describes a model, or a `model_config`; every

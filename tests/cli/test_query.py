@@ -14,6 +14,7 @@ import pytest
 
 from knowledge_sheaves.cli.ask import Completer
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options
 from knowledge_sheaves.query.asking import Asker
 
@@ -274,3 +275,18 @@ def test_names_are_completed(trained: Path) -> None:
     assert matches(":vir") == [":virus", None, None]
     assert matches("caus") == ["causes", None, None]
     assert matches("zzz") == [None, None, None]
+
+
+def test_a_fact_of_any_split_is_known_unless_training_alone_counts(
+    sheaves: Sheaves, model: Path
+) -> None:
+    data = load("umls")
+    assert data.test is not None
+    head, relation, tail = data.test.decode(data.test.triples[:1])[0]
+    question = f"ASK {{ :{head} :{relation} :{tail} }}"
+    assert sheaves("query", model, question)[1] == "yes: the facts hold it\n"
+    assert "predicted" in sheaves("query", model, question, "--known", "train")[1]
+    asked = ("predict", model, "--head", head, "--relation", relation, "--top", 200, "--json")
+    for given, known in ((), "test"), (("--known", "train"), None):
+        answers = json.loads(sheaves(*asked, *given)[1])["answers"]
+        assert {each["name"]: each["known"] for each in answers}[tail] == known

@@ -176,3 +176,29 @@ def test_tuning_goes_on_with_its_study_and_writes_settings(
 def test_the_help_names_the_default_model(sheaves: Sheaves) -> None:
     _, out, _ = sheaves("train", "--help")
     assert f"describes a model. [default: {DEFAULT_MODEL}]" in " ".join(out.split())
+
+
+def test_a_file_is_learned_whole_and_measured_by_what_was_not(
+    sheaves: Sheaves, tmp_path: Path
+) -> None:
+    rows = [f"e{a}\tr{k}\te{(a + k) % 30}" for a in range(30) for k in range(1, 5)]
+    (tmp_path / "graph.tsv").write_text("\n".join(rows) + "\n")
+    given = ("train", tmp_path / "graph.tsv", "--dim", 8, "--epochs", 2, "--threads", 1)
+    code, _, err = sheaves(*given, "--out", tmp_path / "model")
+    assert code == 0, err
+    assert "all facts, epoch 1/" in err
+    for row in rows[:3]:
+        head, relation, tail = row.split("\t")
+        shown = sheaves("query", tmp_path / "model", f"ASK {{ :{head} :{relation} :{tail} }}")[1]
+        assert shown == "yes: the facts hold it\n"
+    code, shown, err = sheaves("evaluate", tmp_path / "model", "--json")
+    assert "never saw these facts" in err
+    assert json.loads(shown)["triples"] == 6
+    code, shown, err = sheaves("calibrate", tmp_path / "model", "--sample", 2, "--only", "tau")
+    assert code == 0, err
+    words = " ".join(sheaves("info", tmp_path / "model")[1].split())
+    assert "by a model that never saw the 12 held-out facts (measured/)" in words
+    assert "test mrr" in words
+    assert "measured/weights.safetensors" in sheaves("check", tmp_path / "model")[1]
+    sheaves(*given, "--no-refit", "--out", tmp_path / "once")
+    assert not (tmp_path / "once" / "measured").exists()

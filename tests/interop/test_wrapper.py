@@ -164,12 +164,12 @@ def test_pykeen_evaluates_our_models_as_we_do(name: str, reciprocal: bool) -> No
     graph = some_model("transe").sheaf.graph
     if CATALOGUE[name].lifted and not reciprocal:
         with pytest.raises(InputError, match="train it with reciprocal: true"):
-            to_pykeen(SheafEmbedding(model_config(name, dim=6, reciprocal=False), graph))
+            to_pykeen(SheafEmbedding(model_config(name, dim=6, reciprocal=False), graph), None)
         return
     config = model_config(name, dim=6, reciprocal=reciprocal, init=0.5)
     ours = SheafEmbedding(config, graph, seed=3)
-    assert to_pykeen(ours).num_relations == 55 * (1 + reciprocal)
-    assert_same_evaluation(ours, to_pykeen(ours), Nations().testing.mapped_triples)
+    assert to_pykeen(ours, None).num_relations == 55 * (1 + reciprocal)
+    assert_same_evaluation(ours, to_pykeen(ours, None), Nations().testing.mapped_triples)
 
 
 def test_typed_models_rule_out_what_the_schema_does() -> None:
@@ -180,7 +180,7 @@ def test_typed_models_rule_out_what_the_schema_does() -> None:
     rows = np.array([[0, 0, 1], [1, 1, 4], [2, 1, 3], [2, 0, 0]])
     graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=[0, 0, 0, 1, 1])
     ours = SheafEmbedding(model_config("translational", dim=4), graph)
-    model = to_pykeen(ours)
+    model = to_pykeen(ours, None)
     scores = model.predict_t(torch.tensor([[1, 1]]))
     assert scores.isinf().tolist() == [[True, True, True, False, False]]
     pairs = torch.cartesian_prod(torch.arange(5), torch.arange(5))

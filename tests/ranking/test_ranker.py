@@ -30,7 +30,9 @@ def by_definition(energies: list[float], answer: int, left_out: set[int]) -> lis
     others = [values[e] for e in range(len(values)) if e != answer and e not in left_out]
     best = 1 + sum(value < values[answer] for value in others)
     worst = 1 + sum(value <= values[answer] for value in others)
-    return [best, worst, 1 + len(others)]
+    # What is ruled out comes behind what is not, and does not make it harder to be the first.
+    rivals = [v for v in others if v < math.inf or values[answer] == math.inf]
+    return [best, worst, 1 + len(rivals)]
 
 
 @st.composite

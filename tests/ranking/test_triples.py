@@ -12,7 +12,7 @@ from graph_cases import knowledge_graphs
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.ranking import Ranks, Side, rank_triples
+from knowledge_sheaves.ranking import RankMetrics, Ranks, Side, rank_triples
 from knowledge_sheaves.ranking.ranker import chunks
 from ranking_cases import TableScorer
 
@@ -55,7 +55,8 @@ def brute_force(
         rivals.sort()
         true = table[head, name, tail]
         first = rivals.index(true) + 1
-        found.append((first, first + rivals.count(true) - 1, len(rivals)))
+        count = sum(value < np.inf for value in rivals)  # facts fit the types
+        found.append((first, first + rivals.count(true) - 1, count))
     return found
 
 
@@ -110,13 +111,28 @@ def test_a_model_of_nothing_but_nan_ranks_by_chance() -> None:
     assert np.array_equal(both.realistic, (both.candidates + 1) / 2)
 
 
-def test_entities_of_the_wrong_type_are_candidates_that_come_last() -> None:
+def test_entities_of_the_wrong_type_come_last_and_are_no_candidates() -> None:
     types = {"Ann": "Person", "Bob": "Person", "Fargo": "Film", "Primer": "Film"}
     graph = KnowledgeGraph.from_triples([("Ann", "likes", "Fargo")], types=types, entities=types)
     model = TableScorer(graph, np.arange(16.0).reshape(4, 1, 4))
     ranks = rank_triples(model, graph.triples, [graph])
-    assert rows_of(ranks, "tail") == [(1, 1, 4)]
-    assert rows_of(ranks, "head") == [(1, 1, 4)]
+    assert rows_of(ranks, "tail") == [(1, 1, 2)]
+    assert rows_of(ranks, "head") == [(1, 1, 2)]
+
+
+def test_an_untrained_model_of_a_typed_graph_is_no_better_than_chance() -> None:
+    rng = np.random.default_rng(0)
+    types = {f"{kind}{n}": kind for kind in "ABCDE" for n in range(30)}
+    pairs = [("A", "B"), ("B", "C"), ("C", "D"), ("D", "E")]
+    rows = [
+        (f"{a}{rng.integers(30)}", f"{a}{b}", f"{b}{rng.integers(30)}")
+        for a, b in pairs
+        for _ in range(300)
+    ]
+    graph = KnowledgeGraph.from_triples(rows, types=types)
+    model = TableScorer(graph, rng.random((graph.num_entities, 4, graph.num_entities)))
+    ranks = rank_triples(model, graph.triples, [graph]).sides["both"]
+    assert abs(RankMetrics.of(ranks).amri) < 0.05
 
 
 def test_gradients_are_not_recorded_and_models_in_double_precision_work() -> None:

@@ -11,6 +11,7 @@ import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import say
+from knowledge_sheaves.cli.solvers import Known
 
 if TYPE_CHECKING:
     from knowledge_sheaves.graph import KnowledgeGraph
@@ -33,7 +34,7 @@ Names are completed with the Tab key.
   :help   :quit"""
 
 
-def ask(model: Folder) -> None:
+def ask(model: Folder, known: Known = "all") -> None:
     """Open a prompt for questions about a model, with completion of names by the Tab key.
 
     Questions are written in SPARQL or in the short form; :help tells more. They may be piped in,
@@ -44,8 +45,9 @@ def ask(model: Folder) -> None:
       sheaves ask model/
     """
     from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.options import Options
 
-    prompt = Prompt(Asker(load_model(model)))
+    prompt = Prompt(Asker(load_model(model), Options(known=known)))
     if sys.stdin.isatty():
         complete_names(prompt.asker.graph)
         typer.echo("Ask in SPARQL or say 'Ann knows ?x'; :help tells more, :quit ends.")

@@ -80,6 +80,7 @@ def benchmark(
       sheaves benchmark model/ --queries queries/ --types 2p --sample 3 --set facts=ignored
     """
     from knowledge_sheaves.embedding.numbers import check_weights
+    from knowledge_sheaves.embedding.storage import measured
     from knowledge_sheaves.evaluation.benchmark import Protocol
     from knowledge_sheaves.evaluation.benchmark import benchmark as measure
     from knowledge_sheaves.evaluation.benchmark_report import check_picture
@@ -92,7 +93,7 @@ def benchmark(
     for place in (out, plot):
         if place is not None:
             check_place(place)
-    loaded = load_model(model)
+    loaded = measured(load_model(model))
     check_weights(loaded)
     with _display() as display:
         report = measure(

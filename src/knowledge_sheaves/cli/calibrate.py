@@ -59,7 +59,7 @@ def calibrate(
       sheaves calibrate model/ --sample 5 --only tau,softness
     """
     from knowledge_sheaves.embedding.numbers import check_weights
-    from knowledge_sheaves.embedding.storage import save_calibration
+    from knowledge_sheaves.embedding.storage import measured, save_calibration
     from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
     from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
@@ -67,16 +67,19 @@ def calibrate(
 
     loaded = load_model(model)
     check_weights(loaded)
+    judge = measured(loaded)  # what was held out must not have been learned
+    if loaded.info and judge.info:  # what is not chosen stays as it is
+        judge.info.calibration = dict(loaded.info.calibration)
     check_place(model / "config.json")
     if queries is None and half is not None:
         raise InputError("A half is one of a folder's queries: give it with --queries FOLDER.")
     if queries is None:
-        asked = drawn_queries(loaded, sample, seed)
+        asked = drawn_queries(judge, sample, seed)
     else:
-        asked = folder_queries(loaded, queries, sample, seed, half)
+        asked = folder_queries(judge, queries, sample, seed, half)
     with _display() as bar:
         names = None if only is None else only.split(",")
-        found = choose(loaded, asked, tau=tau, facts=facts, only=names, report=bar)
+        found = choose(judge, asked, tau=tau, facts=facts, only=names, report=bar)
     save_calibration(found.values, model, loaded.info.generation if loaded.info else None)
     if as_json:
         print_json(found.to_dict())

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ONE_SIDE = "Tails only: a lifted model without reciprocal relations is not trained to rank heads."
 
+LEARNED = "Measured by the model that never saw these facts (measured/): the one that answers did."
+
 
 def evaluate(
     model: Folder,
@@ -54,19 +56,23 @@ def evaluate(
       sheaves evaluate model/ --split valid --side tail --by pattern
     """
     from knowledge_sheaves.embedding.numbers import check_weights
+    from knowledge_sheaves.embedding.storage import measured
     from knowledge_sheaves.evaluation import evaluate as rank
     from knowledge_sheaves.ranking import ranked_side
 
     loaded = load_model(model)
-    check_weights(loaded)
+    judge = measured(loaded)
+    if judge is not loaded:
+        typer.echo(LEARNED, err=True)
+    check_weights(judge)
     if negatives is not None:
-        _classify(loaded, negatives, data, as_json)
+        _classify(judge, negatives, data, as_json)
         return
-    able = ranked_side(loaded)
+    able = ranked_side(judge)
     if side is None and able != "both":
         typer.echo(ONE_SIDE, err=True)
     side = side or able
-    report = rank(loaded, _facts(loaded, split, data), split, side)
+    report = rank(judge, _facts(judge, split, data), split, side)
     if data is None and side == able:
         _remember(loaded, model, split, report)
     if as_json:

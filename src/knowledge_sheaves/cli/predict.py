@@ -8,6 +8,7 @@ import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, Top, print_json, print_table, without_empty
+from knowledge_sheaves.cli.solvers import Known
 
 
 def predict(
@@ -17,6 +18,7 @@ def predict(
     tail: Annotated[str | None, typer.Option(help="An entity, by name or label.")] = None,
     top: Top = 10,
     new: Annotated[bool, typer.Option("--new", help="Leave out what is known already.")] = False,
+    known: Known = "all",
     as_json: AsJson = False,
 ) -> None:
     """Predict what is missing: give two of --head, --relation and --tail.
@@ -33,7 +35,7 @@ def predict(
     from knowledge_sheaves.ranking import Predictor, temperature
 
     asked = {"head": head, "relation": relation, "tail": tail}
-    predictor = Predictor(load_model(model))
+    predictor = Predictor(load_model(model), known)
     answers = [a.to_dict() for a in predictor.predict(**asked, top=top, new=new)]
     if as_json:
         print_json({"query": asked, "answers": answers})

@@ -19,6 +19,7 @@ class Display:
         self.console = Console(stderr=True)
         self.triples = triples
         self.mrr: float | None = None
+        self.refit = False
         self._first: tuple[float, float] | None = None
         self._bar = Progress(
             TextColumn("{task.fields[epoch]}"),
@@ -45,8 +46,12 @@ class Display:
 
     def __call__(self, report: Report) -> None:
         done = (report.epoch + report.step / max(report.steps, 1)) / report.epochs
+        if report.refit and not self.refit:
+            self.refit, self._first = True, None
         self.mrr = report.metrics.get("mrr", self.mrr)
         epoch = f"epoch {report.epoch + 1}/{report.epochs}"
+        if report.refit:
+            epoch = f"all facts, {epoch}"
         numbers = self._numbers(report, done)
         if self.console.is_terminal:
             self._bar.update(self._task, completed=done, epoch=epoch, numbers=numbers)

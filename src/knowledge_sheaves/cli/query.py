@@ -13,7 +13,7 @@ import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say, without_empty
-from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
+from knowledge_sheaves.cli.solvers import Known, Set, SolverName, make_options
 from knowledge_sheaves.plain import json_text
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def query(
     ] = False,
     as_json: AsJson = False,
     new: Annotated[bool, typer.Option("--new", help="Leave out what the facts answer.")] = False,
+    known: Known = "all",
     type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
     plot: Annotated[
         Path | None,
@@ -86,6 +87,7 @@ def query(
     source = _source(text, file, jsonl)
     options = make_options(
         *(solver, told),
+        known=known,
         time_limit=math.inf if time_limit is None else time_limit,
         memory_limit=memory_limit << 20,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,6 +22,11 @@ Set = Annotated[
         metavar="NAME=VALUE",
         help="Tell the solver something, such as k=16; `sheaves solvers` lists what.",
     ),
+]
+
+Known = Annotated[
+    Literal["all", "train"],
+    typer.Option(help="Which facts count as known: all that were given, or training's alone."),
 ]
 
 

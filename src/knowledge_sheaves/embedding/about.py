@@ -38,5 +38,16 @@ def describe(model: SheafEmbedding) -> dict[str, dict[str, Any]]:
             "peak_memory": known.peak_memory,
             **known.training,
         },
-        "quality": {**known.metrics, **known.calibration},
+        "quality": {**_judged(model), **known.metrics, **known.calibration},
+    }
+
+
+def _judged(model: SheafEmbedding) -> dict[str, str]:
+    """Of which model the numbers are, where it is not the one that answers."""
+    if model.info is None or model.info.measured is None:
+        return {}
+    held_out = model.info.counts.get("held_out", 0)
+    return {
+        "measured": f"by a model that never saw the {held_out:,} held-out facts (measured/); "
+        f"the one that answers has learned all {model.graph.num_triples:,}"
     }

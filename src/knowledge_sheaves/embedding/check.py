@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,13 @@ import safetensors.torch
 
 from knowledge_sheaves.embedding.folder import (
     CONFIG,
+    GENERATION,
+    MEASURED,
     METRICS,
     SEALED,
     WEIGHTS,
     check_file,
+    mixed,
     read_config,
     read_file,
     read_metrics,
@@ -66,10 +69,21 @@ def _findings(folder: Path) -> list[Finding]:
     found += [_finding(folder / name, lambda path: _check(path, config)) for name in SEALED]
     if (folder / METRICS).exists():
         found.append(_finding(folder / METRICS, lambda _: read_metrics(folder, config)))
+    if MEASURED in config:
+        found += [replace(each, file=f"{MEASURED}/{each.file}") for each in _judge(folder, config)]
     if not any(finding.problem for finding in found):
         # Files that are as they were saved, and yet no model: that is of the folder as a whole.
         problem = _problem(lambda: SheafEmbedding.load(folder))
         found += [Finding(str(folder), None, problem)] if problem else []
+    return found
+
+
+def _judge(folder: Path, config: dict[str, Any]) -> list[Finding]:
+    """The model by which this one was judged: whole, and of the same save."""
+    there = folder / MEASURED
+    found = _findings(there)
+    if found[0].problem is None and read_config(there).get(GENERATION) != config[MEASURED]:
+        found[0] = replace(found[0], problem=str(mixed(there)))
     return found
 
 

@@ -21,7 +21,9 @@ FORMAT = 1
 CONFIG, ENTITIES, SCHEMA = "config.json", "entities.tsv", "schema.json"
 FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.json"
 SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
-OWN = (CONFIG, *SEALED, METRICS)
+MEASURED = "measured"
+"""The folder, in that of a model, of the one that never saw the held-out facts."""
+OWN = (CONFIG, *SEALED, METRICS, MEASURED)
 GENERATION = "generation"
 HASHED = 64 * 2**20
 """Files of tensors that are larger are not read whole on loading: they may be memory-mapped."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding.model import SheafEmbedding
+from knowledge_sheaves.embedding.storage import dataset_of, measured
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 
@@ -38,6 +39,8 @@ def relation_noise(
     >>> relation_noise(model).shape                     # r, s, and both read backwards
     torch.Size([4])
     """
+    if facts is None:
+        model = measured(model)
     triples = _edges(model, facts)
     if not len(triples):
         raise InputError("Noise is estimated from facts, and there are none.")
@@ -65,8 +68,6 @@ def relation_weights(
 
 def _edges(model: SheafEmbedding, facts: KnowledgeGraph | None) -> Tensor:
     """Facts as edges of the model, in both directions where it has them."""
-    from knowledge_sheaves.embedding.storage import dataset_of
-
     known = facts or dataset_of(model).valid or model.graph
     rows = torch.from_numpy(np.array(known.triples, dtype=np.int64))
     if not model.config.reciprocal:

@@ -7,6 +7,7 @@ facts.safetensors     the known triples as ids: train, and valid and test where 
 weights.safetensors   the parameters
 metrics.json          how good it is (may be absent)
 training.csv          how training went (given by the trainer; may be absent)
+measured/             the model that never saw the held-out facts, where this one learned them
 
 Every save draws a generation, an id that stands in the headers of its files: files of two saves are
 never taken for one model, however large they are. Text files are held against their checksums
@@ -22,11 +23,11 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -45,12 +46,14 @@ from knowledge_sheaves.embedding.folder import (
     GENERATION,
     HASHED,
     HEADER,
+    MEASURED,
     METRICS,
     OWN,
     SCHEMA,
     SEALED,
     WEIGHTS,
     check_sealed,
+    mixed,
     read_config,
     read_file,
     read_json,
@@ -81,12 +84,20 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="SheafEmbedding")
 
 
+class Judge(NamedTuple):
+    """Where the model lies by which another is judged, and of which save it must be."""
+
+    folder: Path
+    generation: str
+
+
 @dataclass
 class ModelInfo:
     """What a model was trained on, how, and how good it is.
 
     ``held_out`` are the validation and test triples, so that the model can be evaluated, and
-    known facts be told from new ones, without the data set.
+    known facts be told from new ones, without the data set. ``drawn`` says that they are our
+    choice, ``measured`` is what a model is judged by that has learned them (see `measured`).
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]), name="tiny")
     >>> ModelInfo.of(data, seconds=1.5).counts
@@ -105,6 +116,8 @@ class ModelInfo:
     metrics: dict[str, Any] = field(default_factory=dict)
     version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    drawn: bool = False
+    measured: SheafEmbedding | Judge | None = field(default=None, repr=False, compare=False)
     held_out: dict[str, IntArray] = field(default_factory=dict, repr=False, compare=False)
     generation: str | None = field(default=None, repr=False, compare=False)
 
@@ -121,14 +134,16 @@ class ModelInfo:
         held_out = {name: g.triples for name, g in data.splits.items() if name != "train"}
         return cls(
             *(data.name, data.source, list(data.notes), counts, data.hash),
+            drawn=data.drawn,
             held_out=held_out,
             **rest,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written to config.json as info: all but what has a place of its own."""
-        plain = asdict(self)
-        del plain["metrics"], plain["held_out"], plain["generation"]
+        plain = asdict(replace(self, measured=None, held_out={}))
+        for name in ("metrics", "held_out", "generation", "measured"):
+            del plain[name]
         return plain
 
 
@@ -146,8 +161,24 @@ def dataset_of(model: SheafEmbedding) -> Dataset:
         model.graph,
         held_out.get("valid"),
         held_out.get("test"),
-        *(info.name, info.source, tuple(info.notes)),
+        *(info.name, info.source, tuple(info.notes), info.drawn),
     )
+
+
+def measured(model: SheafEmbedding) -> SheafEmbedding:
+    """The model by which one is judged that has learned all facts: it never saw those held out.
+
+    A model that has not learned them is judged by itself.
+    """
+    if model.info is None or model.info.measured is None:
+        return model
+    kept = model.info.measured
+    if isinstance(kept, Judge):
+        found = load(type(model), kept.folder)
+        if found.info is None or found.info.generation != kept.generation:
+            raise mixed(kept.folder)
+        model.info.measured = kept = found
+    return kept
 
 
 def save(model: SheafEmbedding, folder: Path, companions: Mapping[str, str] | None = None) -> None:
@@ -158,8 +189,11 @@ def save(model: SheafEmbedding, folder: Path, companions: Mapping[str, str] | No
     check_target(folder)
     check_weights(model)
     companions, generation = companions or {}, secrets.token_hex(8)
+    judge = measured(model)
     with replacing(folder, (*OWN, *companions)) as new:
         _write_sealed(model, new, generation)
+        if judge is not model:
+            save(judge, new / MEASURED)
         config = _plain(
             {
                 "format": FORMAT,
@@ -167,6 +201,7 @@ def save(model: SheafEmbedding, folder: Path, companions: Mapping[str, str] | No
                 "model": model.config.to_dict(),
                 "info": model.info.to_dict() if model.info else None,
                 "sha256": {name: sha256(new / name) for name in SEALED},
+                **({MEASURED: judge.info.generation} if judge is not model and judge.info else {}),
             }
         )
         texts = {CONFIG: as_json(sealed(config)), **companions}
@@ -240,7 +275,11 @@ def _metrics_text(metrics: Mapping[str, Any], generation: str | None) -> str:
 
 def load(cls: type[Model], folder: Path) -> Model:
     """Read a model; whatever is wrong with its folder is one sentence that names the file."""
-    return reading(folder, lambda place: _read_model(cls, place))
+    model = reading(folder, lambda place: _read_model(cls, place))
+    if model.info is not None and isinstance(model.info.measured, Judge):
+        # It is read when it is needed; by then the folder is in its place again.
+        model.info.measured = model.info.measured._replace(folder=folder.resolve() / MEASURED)
+    return model
 
 
 def check_target(folder: Path) -> None:
@@ -302,6 +341,8 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
         model.info = read_file(folder / CONFIG, lambda _: _info(config["info"]))
         model.info.held_out = {name: rows for name, rows in facts.items() if name != "train"}
         model.info.generation = config.get(GENERATION)
+        if MEASURED in config:
+            model.info.measured = Judge(folder / MEASURED, config[MEASURED])
         if (folder / METRICS).exists():
             model.info.metrics = read_metrics(folder, config)
     return model

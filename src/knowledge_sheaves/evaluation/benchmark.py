@@ -19,6 +19,7 @@ import torch
 
 from knowledge_sheaves import __version__
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.known import TRAIN
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, TypeResult
 from knowledge_sheaves.evaluation.betae import (
@@ -105,8 +106,8 @@ def benchmark(
     """Answer the queries of a folder in the benchmark's layout, and rank their answers.
 
     Entities and relations are found in the model by name. With ``check`` the files' answers must be
-    those of the triples. ``state`` is a file that keeps finished types. Types that the solver
-    refuses are in the report with its reason.
+    those of the triples. Known are the facts of training only. ``state`` is a file that keeps
+    finished types. Types that the solver refuses are in the report with its reason.
     """
     started = time.perf_counter()
     protocol, tell = protocol or Protocol(), progress or (lambda _: None)
@@ -114,7 +115,7 @@ def benchmark(
     chosen = source.chosen(types)
     translation = Translation(source.data, model)
     options = options or Options()
-    solver = options.start(model)
+    solver = options.start(model, measures=True)
     kept = _State(state, model)
     results: dict[str, TypeResult] = {}
     refused: dict[str, str] = {}
@@ -137,7 +138,7 @@ def benchmark(
         entities=source.data.train.num_entities,
         relations=len(schema.relation_names),
         split=split,
-        options=solver.choices,
+        options=solver.choices | {"known": options.known or TRAIN},
         protocol=asdict(protocol),
         parameters=model.num_parameters,
         types=results,
@@ -198,7 +199,8 @@ class _Run:
     def key(self, weights: str) -> str:
         """A hash of all that the ranks depend on."""
         digest = hashlib.sha256(f"{__version__} {weights}".encode())
-        digest.update(json.dumps(self.options.start(self.model).choices, sort_keys=True).encode())
+        choices = self.options.start(self.model).choices | {"known": self.options.known or TRAIN}
+        digest.update(json.dumps(choices, sort_keys=True).encode())
         digest.update(repr(self.given.queries).encode())
         for answers in (self.ranked, self.filtered):
             digest.update(answers.offsets.astype("<i8").tobytes())

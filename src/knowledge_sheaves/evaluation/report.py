@@ -12,7 +12,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.matching import matched
 from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
@@ -137,7 +139,8 @@ def evaluate(
     """Rank the triples of a split with all facts known by then filtered, and sum up.
 
     Without ``side`` both ends are ranked, as far as the model can: see `ranked_side`. Validation
-    filters the facts of train and valid: the test split is not to be known yet.
+    filters the facts of train and valid: the test split is not to be known yet. Data that number
+    entities otherwise than a model does are matched by name, or refused.
 
     >>> import torch
     >>> class Guess:  # all answers are equally good
@@ -154,6 +157,8 @@ def evaluate(
         raise InputError(
             f"The data set {data.name!r} has no {split!r} split, only {', '.join(data.splits)}."
         )
+    if isinstance(model, SheafEmbedding):
+        data = matched(model.graph, data)
     side = side or ranked_side(model)
     names = list(data.splits)
     known = {name: data.splits[name] for name in names if split == "test" or name != "test"}

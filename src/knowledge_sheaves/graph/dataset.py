@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
 
 
@@ -15,7 +17,8 @@ class Dataset:
     """A graph to train on, with validation and test triples where there are any.
 
     All three share entities, types and schema. ``source`` says where the data came from,
-    ``notes`` what a careful reader of the results would want to know (one sentence each).
+    ``notes`` what a careful reader of the results would want to know (one sentence each), ``drawn``
+    that the split is ours: the user gave all of it as one.
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]), name="tiny")
     >>> data
@@ -28,12 +31,26 @@ class Dataset:
     name: str = "data"
     source: str = "given in Python"
     notes: tuple[str, ...] = ()
+    drawn: bool = False
 
     @property
     def splits(self) -> dict[str, KnowledgeGraph]:
         """The graphs that are there, by the name of their split."""
         named = {"train": self.train, "valid": self.valid, "test": self.test}
         return {name: graph for name, graph in named.items() if graph is not None}
+
+    @property
+    def whole(self) -> Dataset:
+        """The data set with all of its facts to train on.
+
+        >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+        >>> Dataset(graph, test=graph.with_triples([("b", "r", "a")])).whole
+        Dataset('data': 2 entities of 1 types, 1 relations, triples: 2 train)
+        """
+        triples = np.concatenate([graph.triples for graph in self.splits.values()])
+        return Dataset(
+            self.train.with_triples(triples), name=self.name, source=self.source, notes=self.notes
+        )
 
     @cached_property
     def hash(self) -> str:

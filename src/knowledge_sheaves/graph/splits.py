@@ -14,12 +14,15 @@ from knowledge_sheaves.graph.arrays import BoolArray, IntArray
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
 
-SIZES = (0.8, 0.1, 0.1)
+HELD_OUT, MOST_HELD_OUT = 0.1, 20_000
+"""How much is set aside unless somebody says otherwise, half of it for validation."""
 MOST_LISTED = 10
 
 
-def split(graph: KnowledgeGraph, sizes: Sequence[float] = SIZES, seed: int = 0) -> Dataset:
+def split(graph: KnowledgeGraph, sizes: Sequence[float] | None = None, seed: int = 0) -> Dataset:
     """Split a graph at random into train, valid and test, by shares that add up to 1.
+
+    Without them a tenth is set aside, and never more than 20,000 triples.
 
     Every entity and every relation that has triples keeps at least one in train, because nothing
     could be learnt about it otherwise; where that leaves too few triples to set aside, the notes
@@ -29,11 +32,10 @@ def split(graph: KnowledgeGraph, sizes: Sequence[float] = SIZES, seed: int = 0) 
     >>> split(KnowledgeGraph.from_triples(rows), sizes=(0.6, 0.2, 0.2))
     Dataset('data': 5 entities of 1 types, 1 relations, triples: 15 train, 5 valid, 5 test)
     """
-    _check_sizes(sizes)
+    wanted = _wanted(graph.num_triples, sizes)
     order = np.random.default_rng(seed).permutation(graph.num_triples)
     triples = graph.triples[order]
     free = np.flatnonzero(~_needed(triples, graph.num_entities, graph.num_relations))
-    wanted = [round(size * len(triples)) for size in sizes[1:]]
     given = _shrink(wanted, len(free))
     aside = np.split(free, np.cumsum(given))[:2]
     train = np.ones(len(triples), np.bool_)
@@ -48,6 +50,19 @@ def split(graph: KnowledgeGraph, sizes: Sequence[float] = SIZES, seed: int = 0) 
     if sum(given):
         notes += leak_notes(graph)
     return Dataset(graph.with_triples(triples[train]), valid, test, notes=tuple(notes))
+
+
+def _wanted(count: int, sizes: Sequence[float] | None) -> list[int]:
+    """How many triples of so many to set aside for valid and test.
+
+    >>> _wanted(31, None), _wanted(10**9, None), _wanted(31, (0.8, 0.1, 0.1))
+    ([2, 1], [10000, 10000], [3, 3])
+    """
+    if sizes is None:
+        aside = min(int(HELD_OUT * count), MOST_HELD_OUT)
+        return [aside - aside // 2, aside // 2]
+    _check_sizes(sizes)
+    return [round(size * count) for size in sizes[1:]]
 
 
 def _check_sizes(sizes: Sequence[float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +12,40 @@ from pykeen.triples import CoreTriplesFactory, TriplesFactory
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.matching import refuse_unknown
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 
 TRIPLES_FILE = "numeric_triples.tsv.gz"
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """PyKEEN's numbers as ours: its i-th entity is our ``entities[i]``, and so for relations."""
+
+    entities: Tensor
+    edges: Tensor
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many entities and relations PyKEEN has."""
+        return len(self.entities), len(self.edges)
+
+    @classmethod
+    def by_name(cls, graph: KnowledgeGraph, factory: TriplesFactory) -> Numbering:
+        """Numbers of the same names; a name that the graph lacks is refused."""
+        names = _names(factory.num_entities, factory.entity_to_id)
+        relations = _names(factory.real_num_relations, factory.relation_to_id)
+        refuse_unknown("entities", names, graph.entities)
+        refuse_unknown("relations", relations, graph.schema.relation_names)
+        parts = {name: graph.schema.edges(name) for name in relations}
+        for name, edges in parts.items():
+            if len(edges) > 1:
+                raise InputError(
+                    f"The relation {name!r} connects several pairs of types, for which PyKEEN has "
+                    "one number: train without types, or number the edges yourself (None)."
+                )
+        ids = [graph.entities.id(name) for name in names]
+        return cls(torch.tensor(ids), torch.tensor([int(parts[name][0]) for name in relations]))
 
 
 def graph_of(

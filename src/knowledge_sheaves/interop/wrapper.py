@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from pykeen.models import Model
-from pykeen.triples import CoreTriplesFactory, KGInfo
+from pykeen.triples import CoreTriplesFactory, KGInfo, TriplesFactory
 from pykeen.utils import NoRandomSeedNecessary
 from torch import Tensor
 
@@ -20,7 +20,7 @@ from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.scoring import relation_scores, score_entities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.interop.assemble import assemble, lifted
-from knowledge_sheaves.interop.training_graph import graph_of
+from knowledge_sheaves.interop.training_graph import Numbering, graph_of
 from knowledge_sheaves.sheaf import Candidates
 
 
@@ -68,25 +68,27 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         )
         facts = triples_factory if isinstance(triples_factory, CoreTriplesFactory) else None
         graph = graph_of(self.num_entities, self.num_real_relations, facts)
+        self.numbering: Numbering | None = None
         self.sheaf = SheafEmbedding(config, graph, seed=_draw())
         self.sheaf.entities.sparse = False
 
     @classmethod
-    def of(cls, sheaf: SheafEmbedding) -> KnowledgeSheafModel:
-        """A model that has been trained already."""
+    def of(cls, sheaf: SheafEmbedding, numbering: Numbering | None = None) -> KnowledgeSheafModel:
+        """A model that has been trained already; without a numbering ids are ours."""
         reciprocal = sheaf.config.reciprocal
         if not (sheaf.config.energy.ranks_heads or reciprocal):
             raise InputError(
                 "A lifted model without reciprocal relations ranks heads by energy, for which "
                 "PyKEEN has no score: train it with reciprocal: true."
             )
-        sizes = (sheaf.graph.num_entities, sheaf.num_relations)
+        own = (sheaf.graph.num_entities, sheaf.num_relations)
+        sizes = own if numbering is None else numbering.sizes
         info = KGInfo(*sizes, create_inverse_triples=reciprocal)
         model = cls.__new__(cls)
         # PyKEEN takes this class in place of a seed, though its annotation does not say so.
         seed: Any = NoRandomSeedNecessary
         Model.__init__(model, triples_factory=info, random_seed=seed)
-        model.sheaf = sheaf
+        model.sheaf, model.numbering = sheaf, numbering
         return model.eval()
 
     def to_sheaf_embedding(self) -> SheafEmbedding:
@@ -120,6 +122,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
 
     def score_hrt(self, hrt_batch: Tensor, *, mode: Any = None) -> Tensor:
         heads, relations, tails = hrt_batch.unbind(1)
+        heads, tails = self._ours(heads), self._ours(tails)
         rows = torch.stack([heads, self._edges(relations), tails], 1)
         ends = self.sheaf.ends(rows, clamped=True)
         scores = self._energy.similarity(self.sheaf, *ends)
@@ -135,7 +138,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         tails: Tensor | None = None,
     ) -> Tensor:
         heads, relations = hr_batch.unbind(1)
-        return _pick(self._score("tail", self._edges(relations), heads), tails)
+        return _pick(self._score("tail", self._edges(relations), self._ours(heads)), tails)
 
     def score_h(
         self,
@@ -146,7 +149,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         heads: Tensor | None = None,
     ) -> Tensor:
         relations, tails = rt_batch.unbind(1)
-        return _pick(self._score("head", self._edges(relations), tails), heads)
+        return _pick(self._score("head", self._edges(relations), self._ours(tails)), heads)
 
     def score_r(
         self,
@@ -157,7 +160,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         relations: Tensor | None = None,
     ) -> Tensor:
         sheaf = self.sheaf
-        heads, tails = ht_batch.unbind(1)
+        heads, tails = self._ours(ht_batch).unbind(1)
         edges = self._edges(torch.arange(self.num_relations, device=heads.device))
         values = -self._energy.sharpness * relation_scores(sheaf, edges, heads, tails)
         values = self._biased(values, heads.unsqueeze(1), tails.unsqueeze(1))
@@ -175,8 +178,14 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
     def _edges(self, relations: Tensor) -> Tensor:
         """Our edges of PyKEEN's relations, which interleave inverses."""
         if not self.use_inverse_triples:
-            return relations
-        return relations // 2 + relations % 2 * self.sheaf.num_relations
+            return self._named(relations)
+        return self._named(relations // 2) + relations % 2 * self.sheaf.num_relations
+
+    def _named(self, relations: Tensor) -> Tensor:
+        return relations if self.numbering is None else self.numbering.edges[relations]
+
+    def _ours(self, entities: Tensor) -> Tensor:
+        return entities if self.numbering is None else self.numbering.entities[entities]
 
     @property
     def _is_typed(self) -> bool:
@@ -193,30 +202,46 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         return scores.masked_fill(~fits, -torch.inf)
 
     def _score(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
-        """Scores of all entities at the open end, with gradients where those are wanted."""
+        """Scores of all entities at the open end, in PyKEEN's order."""
+        scores = self._our_scores(target, edges, known)
+        return scores if self.numbering is None else scores[:, self.numbering.entities]
+
+    def _our_scores(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
+        """Scores in our order, with gradients where those are wanted."""
         sheaf = self.sheaf
         if self._is_typed or (self._energy.ranks_heads and not torch.is_grad_enabled()):
             return -score_entities(sheaf, target, edges, known)
         candidates = Candidates(sheaf.entities.of_type(0).flatten(1, 2), sheaf.n_blocks)
-        ids = torch.arange(self.num_entities, device=known.device)
+        ids = torch.arange(sheaf.graph.num_entities, device=known.device)
         pool = Pool(candidates, favour(sheaf, ids, target))
         return self._energy.similarities(sheaf, target, edges, known, pool)
 
 
-def to_pykeen(model: SheafEmbedding) -> KnowledgeSheafModel:
+def to_pykeen(
+    model: SheafEmbedding, triples_factory: CoreTriplesFactory | None
+) -> KnowledgeSheafModel:
     """A trained model of ours as a PyKEEN model, for its evaluators and predictions.
 
-    Relations are the edges of the schema; with reciprocal relations PyKEEN ranks heads through
-    them, as we do.
+    PyKEEN asks by numbers, and numbers otherwise than we do. ``triples_factory``, any one of the
+    data that it will ask about, says which number is which name; names that the model lacks are
+    refused. With None its numbers must be ours: entities of ``model.graph``, edges of its schema.
+    With reciprocal relations PyKEEN ranks heads through them, as we do.
 
     >>> from knowledge_sheaves.embedding import model_config
     >>> from knowledge_sheaves.graph import KnowledgeGraph
     >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob"), ("Bob", "knows", "Cy")])
-    >>> model = to_pykeen(SheafEmbedding(model_config("rotate", dim=4), graph))
+    >>> model = to_pykeen(SheafEmbedding(model_config("rotate", dim=4), graph), None)
     >>> model.predict_t(torch.tensor([[0, 0]])).shape
     torch.Size([1, 3])
     """
-    return KnowledgeSheafModel.of(model)
+    if triples_factory is None:
+        return KnowledgeSheafModel.of(model)
+    if not isinstance(triples_factory, TriplesFactory):
+        raise InputError(
+            "These triples have no names to match by: give a TriplesFactory, or None where their "
+            "numbers are those of the model's graph."
+        )
+    return KnowledgeSheafModel.of(model, Numbering.by_name(model.graph, triples_factory))
 
 
 def _draw() -> int:

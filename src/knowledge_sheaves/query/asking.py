@@ -165,8 +165,9 @@ def scores(
 
     Energies are those of the solver where it has one pattern to minimise, and −log p where
     probabilities of several branches were combined. Who only ranks can do without ``chances``.
+    This is what benchmarks rank by: known are the facts of training, unless the options say more.
     """
-    return scores_of((options or Options()).start(model), queries, chances)
+    return scores_of((options or Options()).start(model, measures=True), queries, chances)
 
 
 def _excluded(model: SheafEmbedding, wanted: Wanted) -> Tensor:

@@ -13,7 +13,8 @@ class RankMetrics:
     """Metrics of realistic ranks: all but the mean rank are better the larger they are.
 
     ``amri``, the adjusted mean rank index, is 1 where every rank is 1, and 0 where ranks are no
-    better than chance; unlike the mean rank it can be compared between data sets.
+    better than chance among the candidates, those of a type that the schema allows; unlike the
+    mean rank it can be compared between data sets.
     """
 
     count: int

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.known import ALL, check_known, known_graph, known_splits
 from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.embedding.probability import probabilities
-from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray
-from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.names import find_entity, find_relation
 from knowledge_sheaves.notebook import table
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
@@ -64,7 +63,7 @@ class Predictions(list[Prediction]):
 
 
 class Predictor:
-    """Asks a model for facts by name.
+    """Asks a model for facts by name; ``known`` says which count as known (`embedding.known`).
 
     >>> from knowledge_sheaves.embedding import model_config
     >>> from knowledge_sheaves.graph import KnowledgeGraph
@@ -75,19 +74,25 @@ class Predictor:
     [('Ann', None), ('Bob', 'train'), ('Cy', None)]
     """
 
-    def __init__(self, model: SheafEmbedding) -> None:
+    def __init__(self, model: SheafEmbedding, known: str = ALL) -> None:
         if not isinstance(model, SheafEmbedding):
             raise InputError(
                 "A Predictor takes a SheafEmbedding; what `load` and `train` of knowledge_sheaves "
                 "return has a predict of its own."
             )
-        self.model = model
+        check_known(known)
+        self.model, self.known = model, known
         self.graph = model.graph
 
     @cached_property
-    def facts(self) -> Dataset:
-        """The facts that the model knows of."""
-        return dataset_of(self.model)
+    def splits(self) -> dict[str, KnowledgeGraph]:
+        """The known facts by the split that holds them."""
+        return known_splits(self.model, self.known)
+
+    @property
+    def facts(self) -> KnowledgeGraph:
+        """The known facts of all splits."""
+        return known_graph(self.model, self.known)
 
     @property
     def tau(self) -> float:
@@ -121,7 +126,7 @@ class Predictor:
     ) -> list[Prediction]:
         entity, name = find_entity(self.graph, given), find_relation(self.graph, relation)
         scores = self._score(target, entity, self._part(target, entity, name))
-        degree = self.graph.out_degree if target == "tail" else self._in_degree
+        degree = self.facts.out_degree if target == "tail" else self._in_degree
         shares = self._probabilities(scores, int(degree([entity], name)[0]))
         known = self._known(target, entity, name)
         order = scores.clone()
@@ -160,7 +165,7 @@ class Predictor:
         return scores
 
     def _in_degree(self, tails: Sequence[int], name: str) -> IntArray:
-        return self.graph.in_degree(name, tails)
+        return self.facts.in_degree(name, tails)
 
     def _probabilities(self, scores: Tensor, count: int) -> Tensor:
         return probabilities(scores, count, self.tau)
@@ -168,7 +173,7 @@ class Predictor:
     def _known(self, target: End, entity: int, name: str) -> dict[int, str]:
         return {
             answer: split
-            for split, graph in reversed(self.facts.splits.items())
+            for split, graph in reversed(self.splits.items())
             for answer in (
                 graph.tails(entity, name) if target == "tail" else graph.heads(name, entity)
             ).tolist()
@@ -210,10 +215,9 @@ class Predictor:
         triples = np.stack([np.full(len(edges), h), edges, np.full(len(edges), t)], 1)
         energies = self.model.scores(triples).tolist()
         shares = self._relation_probabilities(h, edges, t)
-        splits = list(reversed(self.facts.splits.items()))
         known = {
             int(edge): split
-            for split, graph in splits
+            for split, graph in reversed(self.splits.items())
             for edge in edges[graph.contains(triples)].tolist()
         }
         found = [
@@ -225,7 +229,7 @@ class Predictor:
 
     def _relation_probabilities(self, head: int, edges: IntArray, tail: int) -> list[float]:
         shares: list[float] = []
-        counts = torch.from_numpy(self.graph.out_degree(np.full(len(edges), head), edges))
+        counts = torch.from_numpy(self.facts.out_degree(np.full(len(edges), head), edges))
         for part in chunks(len(edges), self.graph.num_entities, MEMORY_LIMIT):
             ids = torch.from_numpy(edges[part])
             scores = self.model.score_tails(torch.full_like(ids, head), ids)

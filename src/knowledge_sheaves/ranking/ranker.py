@@ -78,6 +78,9 @@ class Lists:
 class SideRanks:
     """Where each true answer stands among ``candidates``, itself counted; the best rank is 1.
 
+    What has an infinite energy, because its type rules it out, comes behind all others and is no
+    candidate, unless the true answer has one too.
+
     Answers of equal energy may come after it (``optimistic``) or before it (``pessimistic``).
 
     >>> SideRanks(np.array([2]), np.array([5]), candidates=np.array([9])).realistic.tolist()
@@ -121,7 +124,7 @@ def rank_among(energies: Tensor, ranked: IdLists, filtered: IdLists) -> SideRank
     [1.0, 1.5]
     """
     asked, known, width = Lists.of(ranked), Lists.of(filtered), energies.shape[1]
-    below, above, candidates = (np.empty(len(asked.ids), np.int64) for _ in range(3))
+    below, up_to_it, candidates = (np.empty(len(asked.ids), np.int64) for _ in range(3))
     # Queries with the most answers come first: see `_compare`.
     order = np.argsort(-asked.counts, kind="stable")
     order = order[asked.counts[order] > 0]
@@ -140,15 +143,16 @@ def rank_among(energies: Tensor, ranked: IdLists, filtered: IdLists) -> SideRank
         # Neither below nor up to anything: a known answer drops out of every count.
         block[to_index(others.rows, block), to_index(others.ids, block)] = torch.nan
         itself = block[answers].isnan().cpu().numpy()
+        possible = _true(torch.lt(block, torch.inf, out=scratch[: len(rows)])).cpu().numpy()
         lower, up_to = _count(block, true, mine.offsets, scratch)
         rivals = width - others.counts[mine.rows]
         # Nothing is worse than infinity. All else that no number is, is worse than a number.
         worst = true.isposinf().cpu().numpy()
         at = places.take(rows).ids
-        below[at], above[at] = lower, np.where(worst, 0, rivals - up_to)
         # What was left out as known answers included the true one itself, where it is known.
-        candidates[at] = rivals + itself
-    return SideRanks(below + 1, candidates - above, candidates)
+        below[at], up_to_it[at] = lower, np.where(worst, rivals, up_to) + itself
+        candidates[at] = np.where(worst, rivals, possible[mine.rows]) + itself
+    return SideRanks(below + 1, up_to_it, candidates)
 
 
 def chunks(rows: int, num_entities: int, memory_limit: int) -> Iterator[slice]:
@@ -190,17 +194,21 @@ def _compare(
     compared in one go.
     """
     counts = np.diff(starts)
-    exact = torch.float32 if block.shape[1] <= 2**24 else torch.float64
-    below = torch.empty(len(true), dtype=exact, device=true.device)
+    below = torch.empty(len(true), dtype=torch.long, device=true.device)
     up_to = torch.empty_like(below)
     for turn in range(int(counts.max(initial=0))):
         busy = int(np.count_nonzero(counts > turn))
         places = to_index(starts[:busy] + turn, true)
-        # Comparing into floats and adding those is several times as fast as with booleans.
         values, out = true[places].unsqueeze(1), scratch[:busy]
-        below[places] = torch.lt(block[:busy], values, out=out).sum(1, dtype=exact)
-        up_to[places] = torch.le(block[:busy], values, out=out).sum(1, dtype=exact)
-    return below.long(), up_to.long()
+        below[places] = _true(torch.lt(block[:busy], values, out=out))
+        up_to[places] = _true(torch.le(block[:busy], values, out=out))
+    return below, up_to
+
+
+def _true(compared: Tensor) -> Tensor:
+    """How many of each row are true; floats are several times as fast to add up as booleans."""
+    exact = torch.float32 if compared.shape[1] <= 2**24 else torch.float64
+    return compared.sum(1, dtype=exact).long()
 
 
 def _search(block: Tensor, true: Tensor, starts: IntArray) -> tuple[Tensor, Tensor]:

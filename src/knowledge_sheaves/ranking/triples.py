@@ -2,8 +2,9 @@
 
 A triple (h, r, t) is ranked on its tail side among all (h, r, t′), and on its head side among all
 (h′, r, t). Ranks are *filtered*: other answers that are known to be true do not compete. Entities
-of a type that the schema rules out stay candidates, behind all others, so that ranks on typed and
-untyped versions of a data set compare; on a graph with one type this is the usual definition.
+of a type that the schema rules out come behind all others, so that ranks on typed and untyped
+versions of a data set compare; they are no candidates when chance is reckoned (AMRI). On a graph
+with one type this is the usual definition.
 """
 
 from __future__ import annotations

@@ -75,6 +75,8 @@ class TrainingConfig:
     validate_every: int = 1
     validation_triples: int = 5000
     checkpoint_every: int = 1
+    refit: bool = True
+    """Where the split is ours: train once more, on all facts, for as long as was best."""
     logger: Literal["none", "tensorboard", "mlflow"] = "none"
 
     def __post_init__(self) -> None:

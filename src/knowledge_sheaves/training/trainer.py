@@ -41,7 +41,10 @@ LOOKS = 20
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: after a step (``metrics`` is empty) or at the end of an epoch."""
+    """Where a run stands: after a step (``metrics`` is empty) or at the end of an epoch.
+
+    ``refit`` is the second run, on all facts.
+    """
 
     epoch: int
     epochs: int
@@ -51,41 +54,14 @@ class Progress:
     seconds: float
     best: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    refit: bool = False
 
 
 OnProgress = Callable[[Progress], None]
 
 
-def train(
-    dataset: Dataset,
-    model: SheafConfig,
-    training: TrainingConfig | None = None,
-    *,
-    out: str | Path | None = None,
-    resume: bool = False,
-    on_progress: OnProgress | None = None,
-) -> SheafEmbedding:
-    """Train a model on a data set and return the best one met, by validation MRR.
-
-    With ``out`` the best model so far is saved there during the run, along with a checkpoint from
-    which ``resume`` goes on. Without validation triples the last model counts as the best.
-    Ctrl-C ends the run early and keeps the best model so far.
-
-    >>> from knowledge_sheaves.embedding import model_config
-    >>> graph = KnowledgeGraph.from_triples([("a", "next", "b"), ("b", "next", "c")])
-    >>> config = TrainingConfig(epochs=2)
-    >>> model = train(Dataset(graph), model_config("rotate", dim=4), config)
-    >>> model.score_tails(torch.tensor([0]), torch.tensor([0])).shape
-    torch.Size([1, 3])
-    """
-    training = training or TrainingConfig()
-    if dataset.train.num_triples == 0:
-        raise InputError("There is nothing to learn from: the training graph has no triples.")
-    return Run(dataset, model, training, Path(out) if out else None, on_progress).go(resume)
-
-
 class Run:
-    """One training run and its state."""
+    """One training run and its state; where another follows, ``followed``, it can be resumed."""
 
     def __init__(
         self,
@@ -94,7 +70,11 @@ class Run:
         training: TrainingConfig,
         out: Path | None,
         on_progress: OnProgress | None,
+        followed: bool = False,
     ) -> None:
+        if dataset.train.num_triples == 0:
+            raise InputError("There is nothing to learn from: the training graph has no triples.")
+        self.followed = followed
         check_room(model, dataset.train)
         if training.threads:
             torch.set_num_threads(training.threads)
@@ -265,7 +245,7 @@ class Run:
     def _settings(self) -> dict[str, Any]:
         settings = self.model.config.to_dict() | self.training.to_dict()
         # What may change between the parts of one run without changing its outcome.
-        for name in ("epochs", "threads", "checkpoint_every", "logger", "patience"):
+        for name in ("epochs", "threads", "checkpoint_every", "logger", "patience", "refit"):
             settings.pop(name)
         return settings | {"data": self.dataset.hash}
 
@@ -296,16 +276,31 @@ class Run:
         return self.training.epochs if done else int(facts["epoch"])
 
     def _finish(self) -> SheafEmbedding:
-        self.processes.close()
+        if self.interrupted or not self.followed:
+            self.processes.close()
         best = self.best if self.best is not None else self.judged
         best = best.to("cpu")
         best.refresh()
-        best.info = run_info(self, best)
+        best.info = self._info(best)
         if self.out is not None and self._first:
-            save(best, self.out, {"training.csv": curve_text(self.curve)})
-            if not self.interrupted:
+            save(best, self.out, {"training.csv": curve_text(self._shown)})
+            if not self.interrupted and not self.followed:
                 self._checkpoint.unlink(missing_ok=True)
         return best
+
+    @property
+    def _shown(self) -> list[dict[str, float]]:
+        return self.curve
+
+    def _info(self, best: SheafEmbedding) -> ModelInfo:
+        return run_info(self, best)
+
+    @property
+    def best_epoch(self) -> int:
+        """How many epochs made the best model."""
+        if self.best_mrr is None:
+            return len(self.curve)
+        return next(n for n, each in enumerate(self.curve, 1) if each.get("mrr") == self.best_mrr)
 
 
 def _device(name: str) -> torch.device:
@@ -332,7 +327,11 @@ def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
     return ModelInfo.of(
         run.dataset,
         training=run.training.to_dict()
-        | {"epochs_run": len(run.curve), "interrupted": run.interrupted},
+        | {
+            "epochs_run": len(run.curve),
+            "best_epoch": run.best_epoch,
+            "interrupted": run.interrupted,
+        },
         seconds=round(run.seconds, 1),
         peak_memory=peak_memory(),
         calibration=calibration,

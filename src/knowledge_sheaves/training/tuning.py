@@ -12,7 +12,7 @@ from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.settings import as_settings
-from knowledge_sheaves.training.trainer import Progress, train
+from knowledge_sheaves.training.trainer import Progress, Run
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -104,7 +104,7 @@ class Search:
         model, training = self.suggest(trial)
         trial.set_user_attr(SETTINGS, as_settings(model, training))
         try:
-            trained = train(self.dataset, model, training, on_progress=watch)
+            trained = Run(self.dataset, model, training, None, watch).go(resume=False)
         except SheafError as error:  # a learning rate may be too large: a fact about it, no failure
             raise optuna.TrialPruned(str(error)) from None
         assert trained.info is not None, "a trained model knows how it came about"

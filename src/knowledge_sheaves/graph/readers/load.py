@@ -23,7 +23,7 @@ from knowledge_sheaves.graph.readers.raw import (
 )
 from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.graph.schema_file import load_type_choices
-from knowledge_sheaves.graph.splits import SIZES, split
+from knowledge_sheaves.graph.splits import split
 from knowledge_sheaves.graph.type_rules import TypesOf
 
 SPLITS = {
@@ -45,7 +45,7 @@ def read(
     min_type_count: int = 1,
     min_pair_count: int = 1,
     text: TextFormat | None = None,
-    sizes: Sequence[float] = SIZES,
+    sizes: Sequence[float] | None = None,
     seed: int = 0,
     keep_unseen: bool = False,
 ) -> Dataset:
@@ -79,7 +79,8 @@ def read(
         replace(raw, splits={"train": raw.splits["all"]}), typing, name=name, source=str(source)
     )
     parts = split(whole.train, sizes, seed)
-    return replace(parts, name=name, source=str(source), notes=whole.notes + parts.notes)
+    notes = whole.notes + parts.notes
+    return replace(parts, name=name, source=str(source), notes=notes, drawn=True)
 
 
 def _find(source: str | Path) -> Path | str:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.explanation import Explanation, Reason
 from knowledge_sheaves.query.facts.certain import KnownFacts
@@ -218,6 +219,11 @@ class Solver(ABC):
             found[TAU], tempered = temperature_of(model)
         return cls(model, cls.Settings(**found), budget, tempered)
 
+    def knowing(self: S, graph: KnowledgeGraph) -> S:
+        """The solver, for which these facts are known instead of those of training."""
+        self.facts = KnownFacts(graph, self.budget)
+        return self
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of the probabilities: without a temperature they are those of 1."""
@@ -285,7 +291,7 @@ class Solver(ABC):
         # What stands for no entity keeps the name of its variable.
         head, tail = (e if isinstance(e, Variable) else graph.entities[e] for e in ends)
         named = not any(isinstance(end, Variable) for end in ends)
-        known = named and bool(graph.by_name.contains([[ends[0], relation, ends[1]]])[0])
+        known = named and bool(self.facts.graph.by_name.contains([[ends[0], relation, ends[1]]])[0])
         name = graph.schema.relation_names[relation]
         return Reason(edge, head, name, tail, energy, known=known, **more)
 

@@ -18,7 +18,7 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
-from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.pattern import Pattern, Variable
@@ -38,6 +38,7 @@ class Rows:
     def __init__(
         self,
         model: SheafEmbedding,
+        known: KnowledgeGraph | None = None,
         *,
         tau: float,
         remembered: bool,
@@ -46,7 +47,7 @@ class Rows:
         self.model, self.tau, self.remembered, self.budget = model, tau, remembered, budget
         self.size = model.graph.num_entities
         self.dtype = next(model.entities.parameters()).dtype
-        self.facts = model.graph.by_name
+        self.facts = (known or model.graph).by_name
         self._edges, self._types = model.keep("edges by type", lambda: _edges_by_type(model))
 
     def full(self, *shape: int, value: float = 0.0) -> Tensor:
@@ -169,7 +170,7 @@ class Rows:
     def _known(
         self, entities: Tensor, relations: Tensor, inverse: bool
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """How many answers training has, and as (row, entity) which, where they are remembered."""
+        """How many answers are known, and as (row, entity) which, where they are remembered."""
         asked, by = entities.cpu().numpy(), relations.cpu().numpy()
         if not self.remembered:
             facts = self.facts

@@ -1,7 +1,7 @@
 """The solver `chaining`: every unknown of a query is a real entity.
 
 p_e(t | h) = min(1 − ε, n · softmax_t(−V_e(h, t)/τ)) for an edge that points towards the target,
-with n the number of tails that training knows (at least 1); a remembered fact has p = 1. Edges
+with n the number of tails that are known (at least 1); a remembered fact has p = 1. Edges
 that lead to unknowns may be colder than those that lead to the target, by a factor ``focus``. The
 probability of an assignment is the product over its edges; an unknown counts as its best candidate,
 or, with ``softness``, as all of them together (see `exists`; only where the query has no cycles,
@@ -134,7 +134,12 @@ class Chaining(Solver):
         if self.by_energy:
             rows: Rows = EnergyRows(self.model, budget=self.budget)
             return Searcher(rows, self.facts, told.k, 1.0)
-        rows = Rows(self.model, tau=told.tau, remembered=self.remembers, budget=self.budget)
+        rows = Rows(
+            *(self.model, self.facts.graph),
+            tau=told.tau,
+            remembered=self.remembers,
+            budget=self.budget,
+        )
         return Searcher(rows, self.facts, told.k, told.kappa, Exists(told.softness), told.focus)
 
     # Scores.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.embedding.storage import dataset_of, measured
 from knowledge_sheaves.sheaf import BlockMap, Prior
 
 MOST_TRIPLES = 2_000
@@ -37,6 +37,7 @@ def noise(model: SheafEmbedding) -> float:
 
 
 def _noise(model: SheafEmbedding) -> float:
+    model = measured(model)
     facts = dataset_of(model).valid or model.graph
     energies = model.energies(facts.triples[:MOST_TRIPLES])
     if not len(energies):

@@ -316,7 +316,7 @@ class Harmonic(Solver):
     def rows(self) -> Rows:
         """Probabilities of single edges, for the entities that stand for unknowns."""
         tau = self.settings.tau
-        return Rows(self.model, tau=tau, remembered=True, budget=self.budget)
+        return Rows(self.model, self.facts.graph, tau=tau, remembered=True, budget=self.budget)
 
 
 def _key(pattern: Pattern) -> object:
