@@ -8,6 +8,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# They register another device for the whole process: only a process of their own imports them.
+collect_ignore = ["other_device.py", "device_cases.py", "device_run.py"]
+
 # The first call into torch is slow, and so is a busy machine: no deadline for a single example.
 # At a desk every run searches new examples; on CI the verdict must depend on the commit alone.
 hypothesis.settings.register_profile(

@@ -31,9 +31,14 @@ def scores_and_ranks(model: SheafEmbedding) -> dict[str, object]:
             name: model.score_tails(people, torch.full((4,), edge)).tolist()
             for edge, name in enumerate(model.graph.schema.relation_names)
         },
-        "test": evaluate(model, dataset_of(model), "test").to_dict()["overall"],
+        # The AMRI counts candidates that types rule out no more: all else is as it was.
+        "test": without_amri(evaluate(model, dataset_of(model), "test").to_dict()["overall"]),
         "calibration": model.info.calibration,
     }
+
+
+def without_amri(sides: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {side: {k: v for k, v in of.items() if k != "amri"} for side, of in sides.items()}
 
 
 def same(found: object, recorded: object) -> bool:
@@ -49,6 +54,7 @@ def same(found: object, recorded: object) -> bool:
 def test_a_model_of_version_0_1_scores_and_ranks_as_it_did(folder: Path) -> None:
     recorded = json.loads((DATA / "model-0.1.json").read_text())
     model = SheafEmbedding.load(folder)
+    recorded["test"] = without_amri(recorded["test"])
     assert same(scores_and_ranks(model), recorded)
     model.save(folder)
     assert same(scores_and_ranks(SheafEmbedding.load(folder)), recorded)

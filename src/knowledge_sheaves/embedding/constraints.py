@@ -123,6 +123,7 @@ _PLAIN = [
         lambda p, r, c: (p.unflatten(-1, (r, c)) + p.unflatten(-1, (r, c)).mT) / 2,
         lambda r, c: torch.eye(r, c).flatten(),
         Gram.GENERAL,
+        square=True,
     ),
     Constraint(
         "multiple",
