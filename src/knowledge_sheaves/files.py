@@ -112,19 +112,27 @@ def changing(folder: Path) -> Iterator[None]:
 
 
 def reading(folder: Path, read: Callable[[Path], Read]) -> Read:
-    """Read a folder that may be replaced meanwhile: what fails because of that is tried again.
+    """Read a folder that may be replaced meanwhile: what was not one folder is read again.
 
     Readers wait for nobody, unless the folder was replaced again and again under their hands.
     """
     for _ in range(TRIES):
         place = _present(folder.resolve())
         before = _identity(place)
-        try:
-            return read(folder if place == folder.resolve() else place)
-        except (OSError, ValueError):
+
+        def is_the_same(before: tuple[int, int] | None = before) -> bool:
             # A folder that was not there when it was looked at may be between its two renames.
-            if before is not None and _identity(_present(folder.resolve())) == before:
+            return before is not None and _identity(_present(folder.resolve())) == before
+
+        try:
+            found = read(folder if place == folder.resolve() else place)
+        except (OSError, ValueError):
+            if is_the_same():
                 raise
+        else:
+            # A file that was checked may have been replaced before it was read.
+            if is_the_same():
+                return found
     if not _present(folder.resolve()).exists():
         return read(folder)
     with said_of(folder), changing(folder):
