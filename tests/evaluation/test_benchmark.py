@@ -295,7 +295,7 @@ def test_the_real_folders_agree_with_their_triples(shared_data: Path, name: str)
     if not (shared_data / name).is_dir():
         pytest.skip(f"{name} is not among the shared data")
     source = BetaEFolder(shared_data / name, "valid")
-    assert source.chosen(None) == list(TYPES)
+    assert source.named(None) == list(TYPES)
     assert source.check(source.queries("2in").sample(100)).complete
     assert published_rows(
         source.data.train.num_entities, len(source.data.train.schema.relation_names)

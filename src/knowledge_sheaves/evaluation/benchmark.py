@@ -112,14 +112,14 @@ def benchmark(
     started = time.perf_counter()
     protocol, tell = protocol or Protocol(), progress or (lambda _: None)
     source = BetaEFolder(folder, split)
-    chosen = source.chosen(types)
+    asked = source.named(types)
     translation = Translation(source.data, model)
     options = options or Options()
     solver = options.start(model, measures=True)
     kept = _State(state, model)
     results: dict[str, TypeResult] = {}
     refused: dict[str, str] = {}
-    for name in chosen:
+    for name in asked:
         given = protocol.queries(source.queries(name))
         if check:
             refuse_disagreement([source.check(given)])
@@ -128,7 +128,7 @@ def benchmark(
         if reason is not None:
             refused[name] = reason
             continue
-        results[name] = kept.get(run) or kept.put(run, run.measure(tell))
+        results[name] = kept.get(run) or kept.keep(run, run.measure(tell))
         tell(BenchmarkProgress(name, len(given), len(given), results[name]))
     schema = source.data.train.schema
     return BenchmarkReport(
@@ -235,7 +235,7 @@ class _State:
         ranks = AnswerRanks(np.array(saved["ranks"], np.float64), run.ranked.offsets)
         return TypeResult(run.given.name, len(run.given), ranks, saved["seconds"], resumed=True)
 
-    def put(self, run: _Run, result: TypeResult) -> TypeResult:
+    def keep(self, run: _Run, result: TypeResult) -> TypeResult:
         """Keep a result; a reader, or a kill, meets the file before or after."""
         if self.path is None:
             return result

@@ -103,7 +103,7 @@ class BetaEFolder:
         """The types of which there are queries."""
         return [name for name in TYPES if self._files.queries.get(_structure(name))]
 
-    def chosen(self, names: Sequence[str] | None) -> list[str]:
+    def named(self, names: Sequence[str] | None) -> list[str]:
         """The types with these names, in their order in tables; all where none are given."""
         for name in names or ():
             if name not in TYPES:

@@ -133,8 +133,8 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     minima = values[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK)).amin(-1)
     if minima.isnan().any():  # a minimum is NaN if one value is
         return _smallest(values, count)
-    chosen = _smallest(minima, count)[1]
-    inside = (chosen.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=values.device)).flatten(-2)
+    nearest = _smallest(minima, count)[1]
+    inside = (nearest.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=values.device)).flatten(-2)
     rest = torch.arange(blocks * BLOCK, width, device=values.device).expand(*inside.shape[:-1], -1)
     places = torch.cat([inside, rest], -1)
     best, where = _smallest(values.gather(-1, places), count)

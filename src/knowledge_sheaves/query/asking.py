@@ -85,9 +85,9 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
     results = []
     for row, query in enumerate(queries):
         finite = values[row].isfinite()
-        chosen = ids[row][finite]
-        p = None if chances is None else chances[row][chosen]
-        found = Combinations(chosen.unsqueeze(1), values[row][finite], True, p)
+        entities = ids[row][finite]
+        p = None if chances is None else chances[row][entities]
+        found = Combinations(entities.unsqueeze(1), values[row][finite], True, p)
         results.append(_answers(solver, query, found, known[row]))
     return results
 

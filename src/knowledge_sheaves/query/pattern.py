@@ -138,7 +138,7 @@ class Pattern:
         without = tuple(inner.map_edges(edge) for inner in self.without)
         return replace(self, edges=tuple(map(edge, self.edges)), without=without)
 
-    def put(self, values: Callable[[Variable], Term | None]) -> Pattern:
+    def substitute(self, values: Callable[[Variable], Term | None]) -> Pattern:
         """The same pattern with terms in the place of the variables that have a value."""
 
         def new(term: Term) -> Term:

@@ -109,8 +109,8 @@ def readings(pattern: Pattern, graph: KnowledgeGraph) -> list[tuple[SchemaEdge, 
     found: list[tuple[dict[Variable, int], tuple[SchemaEdge, ...]]] = [({}, ())]
     for edge in pattern.edges:
         found = [
-            (types | new, (*chosen, part))
-            for types, chosen in found
+            (types | new, (*parts, part))
+            for types, parts in found
             for part, new in _fitting_parts(edge, types, possible, graph)
         ]
         if len(found) > MOST_READINGS:
@@ -120,7 +120,7 @@ def readings(pattern: Pattern, graph: KnowledgeGraph) -> list[tuple[SchemaEdge, 
             )
     if not found:
         raise TypeClash("No choice of types fits all relations of the query at once.")
-    return [chosen for _, chosen in found]
+    return [parts for _, parts in found]
 
 
 def _fitting_parts(

@@ -110,7 +110,7 @@ def _steps(
 
 def _all(branches: Iterable[list[Pattern]]) -> list[Pattern]:
     """Distribute an intersection of unions: a union of intersections."""
-    return [reduce(_both, chosen, NOTHING) for chosen in product(*branches)]
+    return [reduce(_both, branch, NOTHING) for branch in product(*branches)]
 
 
 def _both(first: Pattern, second: Pattern) -> Pattern:

@@ -45,8 +45,8 @@ def to_sparql(text: str, graph: KnowledgeGraph) -> str:
     """
     check_length(text)
     text = text.strip()
-    chosen = _WHERE.match(text)
-    body = text[chosen.end() :] if chosen else text
+    select = _WHERE.match(text)
+    body = text[select.end() :] if select else text
     statements = [part.strip() for part in _STOP.split(body) if part.strip()]
     if not statements:
         raise InputError("The query is empty: write SPARQL, or say 'Ann knows ?x'.")
@@ -60,8 +60,8 @@ def to_sparql(text: str, graph: KnowledgeGraph) -> str:
         if not negated:
             variables += [word for word in row if word.startswith("?")]
     frame = "ASK"
-    if chosen or variables:
-        frame = f"SELECT {chosen[1] if chosen else list(dict.fromkeys(variables))[-1]}"
+    if select or variables:
+        frame = f"SELECT {select[1] if select else list(dict.fromkeys(variables))[-1]}"
     return f"{frame} {{ {' . '.join(written)} }}"
 
 

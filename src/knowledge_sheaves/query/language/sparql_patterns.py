@@ -71,7 +71,7 @@ def substitute(pattern: Pattern, terms: Mapping[Variable, Term]) -> Pattern | No
     Pattern(edges=(Edge(head=7, relation=0, tail='?y'),), without=(), different=((7, '?y'),),
         bindings=())
     """
-    return simplified(pattern.put(terms.get))
+    return simplified(pattern.substitute(terms.get))
 
 
 def simplified(pattern: Pattern) -> Pattern | None:

@@ -342,4 +342,4 @@ def grounded(pattern: Pattern, targets: Sequence[Variable]) -> Pattern:
     if not bound:
         return pattern
     kept = tuple(pair for pair in pattern.bindings if pair[0] not in bound)
-    return replace(pattern, bindings=kept).put(bound.get)
+    return replace(pattern, bindings=kept).substitute(bound.get)

@@ -68,8 +68,8 @@ def _wide(search: Search, negation: Negation, domains: dict[Variable, Tensor]) -
     rows = []
     for query in search.batch:
         for some in slices(len(places), search.rows.at_once):
-            chosen = zip(grids, places[some].T, strict=True)
-            given = torch.stack([grid[query][place] for grid, place in chosen], 1)
+            pairs = zip(grids, places[some].T, strict=True)
+            given = torch.stack([grid[query][place] for grid, place in pairs], 1)
             values = search.values(negation, query.expand(len(given)), given)
             rows.append(values if goals is None else values[:, goals[query]])
     values = torch.cat(rows).reshape(len(search.batch), *sizes, -1)

@@ -146,4 +146,4 @@ def _negation(inner: Pattern, distance: dict[Variable, int], slots: int) -> Nega
     if any(variable in given for part in inner.walk() for variable, _ in part.bindings):
         raise InputError("VALUES within a negated part cannot bind a variable of its outside.")
     known = {variable: Slot(slots + place) for place, variable in enumerate(given)}
-    return Negation(inner.put(known.get), given, goal)
+    return Negation(inner.substitute(known.get), given, goal)

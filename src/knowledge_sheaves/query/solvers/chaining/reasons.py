@@ -62,7 +62,7 @@ def explain_pattern(
 
 def _inside(pattern: Pattern, outside: Mapping[Variable, int]) -> Pattern:
     """A negated part as its search sees it: variables of the outside are known entities."""
-    return pattern.put({v: Entity(entity) for v, entity in outside.items()}.get)
+    return pattern.substitute({v: Entity(entity) for v, entity in outside.items()}.get)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def _witnesses(
     found: _Assignment,
     certain: bool,
 ) -> Iterator[Witness]:
-    chosen = {slots[v]: entity for v, entity in found.entities.items()}
+    assigned = {slots[v]: entity for v, entity in found.entities.items()}
     for variable, candidates in found.candidates.items():
         shown = [
             _candidate(solver, entity, value)
@@ -183,7 +183,7 @@ def _witnesses(
         ]
         mine = found.entities[variable]
         best = _candidate(solver, mine, candidates.get(mine, found.total))
-        together = 1.0 if certain else _together(search, slots[variable], chosen)
+        together = 1.0 if certain else _together(search, slots[variable], assigned)
         yield Witness(variable, best, tuple(shown[: solver.runner_ups]), together=together)
 
 
@@ -194,7 +194,7 @@ def _candidate(solver: Chaining, entity: int, value: float) -> Candidate:
     return Candidate(name, probability=math.exp(value))
 
 
-def _together(search: Search, slot: Variable, chosen: Mapping[Variable, int]) -> float:
+def _together(search: Search, slot: Variable, assigned: Mapping[Variable, int]) -> float:
     """How many times likelier all candidates of an unknown are than the one that is named.
 
     Where only the best counts there is nothing to add, nor where tables were maximised.
@@ -203,13 +203,13 @@ def _together(search: Search, slot: Variable, chosen: Mapping[Variable, int]) ->
         return 1.0
     ids = search.candidates[slot]
     weights = search.belief(slot)
-    own = weights[0, chosen[slot]]
+    own = weights[0, assigned[slot]]
     values = weights.gather(1, ids)
     kept = search.followed(values)
     for goal, factors in search.plan.out(slot):
-        at = search.rows.ids([[chosen[goal]]])
+        at = search.rows.ids([[assigned[goal]]])
         values = values + _values(search, factors, ids, at)
-        own = own + _values(search, factors, search.rows.ids([[chosen[slot]]]), at)[0, 0]
+        own = own + _values(search, factors, search.rows.ids([[assigned[slot]]]), at)[0, 0]
         values = values.masked_fill(~kept, -torch.inf)
     soft = search.searcher.exists(values.unsqueeze(-1))[0, 0]
     return float((soft - own).exp())

@@ -97,15 +97,16 @@ def _combine(
 ) -> Best:
     model = by.model
     best_of = [top(bound, kept) for bound in bounds]
-    chosen = [ids[values.isfinite()] for values, ids in best_of]
+    candidates = [ids[values.isfinite()] for values, ids in best_of]
     points = [
-        model.entities.of_type(batch.types[v])[ids] for v, ids in zip(vertices, chosen, strict=True)
+        model.entities.of_type(batch.types[v])[ids]
+        for v, ids in zip(vertices, candidates, strict=True)
     ]
     total = form.constant.expand(len(batch))[row]
-    grid = [len(ids) for ids in chosen]
+    grid = [len(ids) for ids in candidates]
     energies = total.expand(grid).clone()
     for axis, vertex in enumerate(vertices):
-        energies += _along(_own(model, batch, vertex)[chosen[axis]], axis, grid)
+        energies += _along(_own(model, batch, vertex)[candidates[axis]], axis, grid)
         if vertex in form.linear:
             slope = form.linear[vertex].expand(len(batch), -1, -1, -1)[row]
             energies += _along(2 * torch.einsum("nik,pnik->p", slope, points[axis]), axis, grid)
@@ -127,13 +128,13 @@ def _combine(
     places = torch.unravel_index(best.indices, energies.shape)
     columns = [
         model.entities_of_type(batch.types[v])[ids[place]]
-        for v, ids, place in zip(vertices, chosen, places, strict=True)
+        for v, ids, place in zip(vertices, candidates, places, strict=True)
     ]
     exact = by.bounded and all(
         not len(best.values)
         or len(ids) == len(bound)
         or float(bound.sort().values[len(ids)]) >= float(best.values[-1])
-        for ids, bound in zip(chosen, bounds, strict=True)
+        for ids, bound in zip(candidates, bounds, strict=True)
     )
     return Best(torch.stack(columns, 1), best.values, exact)
 

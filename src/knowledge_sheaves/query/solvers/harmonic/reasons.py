@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def is_possible(pattern: Pattern, given: Mapping[Variable, int], graph: KnowledgeGraph) -> bool:
     """Whether a branch allows an answer at all: its types, and what VALUES and != say."""
-    known = pattern.put(lambda v: Entity(given[v]) if v in given else None)
+    known = pattern.substitute(lambda v: Entity(given[v]) if v in given else None)
     if any(isinstance(a, Entity) and a != b for a, b in known.bindings):
         return False
     if any(a == b for a, b in known.different):
@@ -35,7 +35,7 @@ def extend(
     solver: Harmonic, pattern: Pattern, given: Mapping[Variable, int], target: Variable
 ) -> Explanation:
     """Extend the known entities and the given answer over the unknowns of a conjunction."""
-    known = pattern.put(lambda v: Entity(given[v]) if v in given else None)
+    known = pattern.substitute(lambda v: Entity(given[v]) if v in given else None)
     found = [
         _place(solver, pattern, parts, given, target)
         for parts in readings(replace(known, different=(), bindings=()), solver.model.graph)
