@@ -26,6 +26,7 @@ from knowledge_sheaves.cli.query import query
 from knowledge_sheaves.cli.schema import schema
 from knowledge_sheaves.cli.solvers import solvers
 from knowledge_sheaves.cli.sum import sum_
+from knowledge_sheaves.cli.synthesise import synthesise
 from knowledge_sheaves.cli.train import train
 from knowledge_sheaves.cli.tune import tune
 from knowledge_sheaves.errors import InputError, SheafError
@@ -76,6 +77,7 @@ for command in (
     export,
     schema,
     download,
+    synthesise,
 ):
     app.command()(with_usual_numbers(command))
 app.command("sum")(with_usual_numbers(sum_))
