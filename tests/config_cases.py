@@ -65,7 +65,7 @@ def all_energies() -> Iterator[dict[str, Any]]:
             clamp=(None, 0.8),
             biases=(False, True, "by-end"),
             sections=(1, 2),
-            reciprocal=(True, False),
+            reciprocal=(True, False, "tied"),
         ):
             yield {"dim": 4, **maps, **chosen}
 

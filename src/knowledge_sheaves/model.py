@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
+from knowledge_sheaves.embedding import Pairs, Scoring, SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.about import describe
 from knowledge_sheaves.embedding.known import ALL
 from knowledge_sheaves.embedding.nearest import Neighbour, neighbours
@@ -19,12 +19,14 @@ from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers.load import read
+from knowledge_sheaves.graph.readers.negatives import read_false
 from knowledge_sheaves.notebook import facts, folded
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking import Predictions, Predictor, Side
 from knowledge_sheaves.training import Progress, TrainingConfig
 from knowledge_sheaves.training import train as run
+from knowledge_sheaves.training.contrast import total_score
 from knowledge_sheaves.training.settings import DEFAULT_MODEL, configs
 
 
@@ -119,6 +121,9 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
+    false: Sequence[tuple[str, str, str]] | str | Path | None = None,
+    pairs: Pairs | None = None,
+    scoring: Scoring | None = None,
     **settings: Any,
 ) -> Model:
     """Train a model and return the best one met, by validation MRR, ready to be asked.
@@ -132,6 +137,10 @@ def train(
     saved there during the run, along with a checkpoint from which ``resume`` goes on. Ctrl-C ends
     the run early and keeps the best model so far.
 
+    ``false`` are triples, or a file of them, that are known to be false: they are learned, and
+    never answered. ``pairs`` of true and false subgraphs are learned from as well, by the function
+    ``scoring`` on them (the sum of their triples' scores).
+
     >>> import knowledge_sheaves as ks
     >>> model = ks.train(ks.read("nations"), "rotate", dim=16, epochs=2, batch_size=256)
     >>> model
@@ -141,8 +150,17 @@ def train(
     True
     """
     chosen, how = _settings(model, training, settings)
+    dataset = _dataset(data, how.seed)
+    if false is not None:
+        named = read_false(false) if isinstance(false, str | Path) else false
+        dataset = dataset.with_false(named)
     trained = run(
-        _dataset(data, how.seed), chosen, how, out=out, resume=resume, on_progress=on_progress
+        *(dataset, chosen, how),
+        out=out,
+        resume=resume,
+        on_progress=on_progress,
+        pairs=pairs,
+        scoring=scoring or total_score,
     )
     return Model(trained)
 

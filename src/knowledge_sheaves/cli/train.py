@@ -66,6 +66,10 @@ def train(
     types: Types = None,
     schema: SchemaFile = None,
     labels: Labels = None,
+    false: Annotated[
+        Path | None,
+        typer.Option(help="Triples that are known to be false: learned, and never answered."),
+    ] = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     strict: Strict = False,
@@ -104,6 +108,10 @@ def train(
     chosen, training = make_settings(config, options, settings)
     about = DataOptions(types, schema, labels, delimiter, columns, strict, keep_unseen)
     dataset = about.load(data, training.seed)
+    if false is not None:
+        from knowledge_sheaves.graph.readers.negatives import read_false
+
+        dataset = dataset.with_false(read_false(false))
     say(f"{chosen.name}, {chosen.dim} dimensions, on {dataset}", err=True)
     from knowledge_sheaves.cli.progress import Display
     from knowledge_sheaves.training import train as run

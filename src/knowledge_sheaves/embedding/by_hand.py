@@ -79,7 +79,7 @@ def _copy_sheaf(model: SheafEmbedding, knowledge_sheaf: KnowledgeSheaf) -> None:
     sheaf, z = knowledge_sheaf.sheaf, knowledge_sheaf.translation
     for edge in range(model.num_relations):
         for end, map_ in enumerate((sheaf.head(edge), sheaf.tail(edge))):
-            group, row = model.maps.index[end, :, edge].tolist()
+            group, row, _ = model.maps.index[end, :, edge].tolist()
             model.maps.parameters_of[group][row] = map_.dense().reshape(1, -1)
         if z is not None and model.translations is not None:
             part = sheaf.edge_stalk(z, edge)

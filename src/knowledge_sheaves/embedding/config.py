@@ -50,7 +50,8 @@ class SheafConfig:
     power: float = 2
     clamp: float | None = None
     space: str = "vector"
-    reciprocal: bool = True
+    reciprocal: bool | Literal["tied"] = True
+    """Maps of their own for relations read backwards; "tied": the relation's, ends exchanged."""
     init: float | None = None
     """Spread of the entities' first values (None: a choice that suits the model)."""
 
@@ -85,6 +86,11 @@ class SheafConfig:
             )
         if self.biases not in (True, False, "by-end"):
             raise InputError(f"biases must be true, false or by-end, not {self.biases!r}.")
+        if self.reciprocal == TIED and self.biases == "by-end":
+            raise InputError(
+                "An entity that is favoured by end is favoured otherwise where a relation is read "
+                "backwards: with reciprocal: tied use biases: true."
+            )
         for name in ("norm", "power") if self.clamp is None else ("norm", "power", "clamp"):
             value = getattr(self, name)
             if not is_usual_number(value) or value <= 0:

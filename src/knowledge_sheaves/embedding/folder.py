@@ -19,6 +19,8 @@ from knowledge_sheaves.files import SEAL, is_sealed
 
 FORMAT = 1
 CONFIG, ENTITIES, SCHEMA = "config.json", "entities.tsv", "schema.json"
+FALSE = "false"
+"""Which of the triples in ``FACTS`` are known to be none."""
 FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.json"
 SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
 MEASURED = "measured"

@@ -7,41 +7,19 @@ graph do not. *γ-gapped*: in chosen pairs of subgraphs, the negative one lies h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray, KnowledgeGraph, LocalClosedWorld
-
-
-class HasEnergies(Protocol):
-    """All that the predicates ask of an embedding."""
-
-    def energies(self, triples: npt.ArrayLike | None = None) -> Tensor: ...
-
-
-class Subgraphs(NamedTuple):
-    """Several subgraphs in one array: triple i belongs to subgraph ``owner[i]``."""
-
-    triples: IntArray
-    owner: IntArray
-
-    @classmethod
-    def single(cls, triples: npt.ArrayLike) -> Subgraphs:
-        """Every triple a subgraph of its own."""
-        rows = np.asarray(triples).reshape(-1, 3)
-        return cls(rows, np.arange(len(rows)))
-
-    def energies(self, embedding: HasEnergies) -> Tensor:
-        """V(H) for every subgraph H, the sum over its triples."""
-        values = embedding.energies(self.triples)
-        count = int(self.owner.max()) + 1 if len(self.owner) else 0
-        owner = torch.from_numpy(self.owner).to(values.device)
-        return values.new_zeros(count).index_add(0, owner, values)
+from knowledge_sheaves.embedding.subgraphs import (
+    HasEnergies,
+    Pairs,
+    Scoring,
+    Subgraphs,
+    total_energy,
+)
+from knowledge_sheaves.graph import KnowledgeGraph, LocalClosedWorld
 
 
 @dataclass(frozen=True)
@@ -72,23 +50,42 @@ def consistent(
     return Verdict("consistent", int((energies <= tol).sum()), len(energies))
 
 
-def contrastive(embedding: HasEnergies, negatives: Subgraphs, tol: float = 1e-9) -> Verdict:
-    """Whether the embedding is consistent and is no section on any of the negative subgraphs."""
+def contrastive(
+    embedding: HasEnergies,
+    negatives: Subgraphs,
+    tol: float = 1e-9,
+    scoring: Scoring = total_energy,
+) -> Verdict:
+    """Whether the embedding is consistent and is no section on any of the negative subgraphs.
+
+    ``scoring`` is the function V that is above 0 there; it need not be a sum over edges.
+    """
     positive = consistent(embedding, tol=tol)
-    apart = negatives.energies(embedding) > tol
+    apart = scoring(embedding, negatives) > tol
     return Verdict("contrastive", positive.held + int(apart.sum()), positive.total + len(apart))
 
 
 def gapped(
-    embedding: HasEnergies, positive: Subgraphs, negative: Subgraphs, gamma: float
+    embedding: HasEnergies,
+    positive: Subgraphs,
+    negative: Subgraphs,
+    gamma: float,
+    scoring: Scoring = total_energy,
 ) -> Verdict:
-    """Whether V(H̃) − V(H) > γ for every pair of subgraphs with the same number."""
-    low, high = positive.energies(embedding), negative.energies(embedding)
-    if len(low) != len(high):
-        raise InputError(
-            f"Pairs need as many negative subgraphs as positive ones: {len(high)} and {len(low)}."
-        )
-    return Verdict(f"{gamma:g}-gapped", int((high - low > gamma).sum()), len(low))
+    """Whether V(H̃) − V(H) > γ for every pair of subgraphs with the same number.
+
+    ``scoring`` is V; it need not be a sum over edges.
+    """
+    return gapped_pairs(embedding, Pairs.matched(positive, negative), gamma, scoring)
+
+
+def gapped_pairs(
+    embedding: HasEnergies, pairs: Pairs, gamma: float, scoring: Scoring = total_energy
+) -> Verdict:
+    """Whether V(H̃) − V(H) > γ for every pair."""
+    low, high = scoring(embedding, pairs.true), scoring(embedding, pairs.false)
+    gaps = high - low[pairs.of]
+    return Verdict(f"{gamma:g}-gapped", int((gaps > gamma).sum()), len(gaps))
 
 
 def corrupted_pairs(

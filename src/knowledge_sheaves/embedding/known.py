@@ -43,6 +43,14 @@ def known_graph(model: SheafEmbedding, known: str = ALL) -> KnowledgeGraph:
     return model.keep(("known", known), lambda: _joined(model, known))
 
 
+def false_facts(model: SheafEmbedding) -> KnowledgeGraph | None:
+    """What is known to be false, in one graph; None where nothing is."""
+    if model.info is None or not len(model.info.false):
+        return None
+    rows = model.info.false
+    return model.keep("false", lambda: model.graph.with_triples(rows))
+
+
 def _joined(model: SheafEmbedding, known: str) -> KnowledgeGraph:
     splits = known_splits(model, known)
     if len(splits) == 1:

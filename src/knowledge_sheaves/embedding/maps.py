@@ -26,17 +26,35 @@ MOST_TOGETHER = 64
 
 
 class MapSpec:
-    """One end of one relation: its constraint, its block size, and whose row it uses."""
+    """One end of one relation: its constraint, its block size, and whose row it uses.
 
-    def __init__(self, constraint: str, rows: int, cols: int, key: Hashable) -> None:
+    ``turned`` is the transpose of what the row says.
+    """
+
+    def __init__(
+        self, constraint: str, rows: int, cols: int, key: Hashable, turned: bool = False
+    ) -> None:
         self.constraint = CONSTRAINTS[constraint]
-        self.constraint.check(rows, cols)
+        self.built = (cols, rows) if turned else (rows, cols)
+        self.constraint.check(*self.built)
         self.size = (rows, cols)
-        self.key = key
+        self.key, self.turned = key, turned
+
+    def transposed(self) -> MapSpec:
+        """The same row's map, transposed."""
+        rows, cols = self.size
+        return MapSpec(self.constraint.name, cols, rows, self.key, not self.turned)
 
     @property
     def group(self) -> tuple[str, int, int]:
-        return (self.constraint.name, *self.size)
+        return (self.constraint.name, *self.built)
+
+    @property
+    def gram(self) -> Gram:
+        """What is known of FᵀF; of F Fᵀ, less."""
+        known = self.constraint.gram_for(*self.size)
+        square = self.size[0] == self.size[1]
+        return known if not self.turned or square else Gram.GENERAL
 
 
 class RelationMaps(nn.Module):
@@ -54,13 +72,14 @@ class RelationMaps(nn.Module):
         ]
         number = {group: i for i, group in enumerate(groups)}
         rows_of: list[dict[Hashable, int]] = [{} for _ in groups]
-        index = torch.zeros(2, 2, len(heads), dtype=torch.long)  # end, (group, row), edge
+        index = torch.zeros(2, 3, len(heads), dtype=torch.long)  # end, (group, row, turned), edge
         for e, end in enumerate(specs.values()):
             for edge, spec in enumerate(end):
                 g = number[spec.group]
                 row = rows_of[g].setdefault(spec.key, len(rows_of[g]))
-                index[e, :, edge] = torch.tensor([g, row])
+                index[e, :, edge] = torch.tensor([g, row, int(spec.turned)])
         self.register_buffer("index", index, persistent=False)
+        self._alike = len(groups) == 1 and not index[:, 2].any()
         self.parameters_of = nn.ParameterList(
             nn.Parameter(torch.empty(len(known), n_blocks, constraint.count(rows, cols)))
             for known, (constraint, rows, cols) in zip(rows_of, self.groups, strict=True)
@@ -69,8 +88,7 @@ class RelationMaps(nn.Module):
         self.rows = max((r for end in sizes.values() for r, _ in end), default=1)
         self.cols = {end: max((c for _, c in sizes[end]), default=1) for end in sizes}
         self.gram: dict[str, Gram] = {
-            end: max((s.constraint.gram_for(*s.size) for s in specs[end]), default=Gram.IDENTITY)
-            for end in specs
+            end: max((s.gram for s in specs[end]), default=Gram.IDENTITY) for end in specs
         }
         self.is_identity: dict[str, bool] = {
             end: all(s.constraint.name == "identity" for s in specs[end]) and len(sizes[end]) <= 1
@@ -94,24 +112,28 @@ class RelationMaps(nn.Module):
     def blocks(self, end: End, edges: Tensor) -> Tensor:
         """The maps of some edges, (edges, n_blocks, rows, cols), zero beyond smaller ones."""
         index = self.index[0 if end == "head" else 1]
-        if len(self.groups) == 1 or bool((index[0, edges] == index[0, edges[:1]]).all()):
-            group = int(index[0, edges[0]]) if len(edges) else 0
-            return self._pad(self._build(group, index[1, edges]), end)
+        kinds = 2 * index[0, edges] + index[2, edges]
+        if self._alike or bool((kinds == kinds[:1]).all()):
+            kind = int(kinds[0]) if len(edges) else 0
+            return self._pad(self._build(kind, index[1, edges]), end)
         out: Tensor | None = None
-        for g in index[0, edges].unique().tolist():
-            mine = (index[0, edges] == g).nonzero().squeeze(1)
-            part = self._pad(self._build(g, index[1, edges[mine]]), end)
+        for kind in kinds.unique().tolist():
+            mine = (kinds == kind).nonzero().squeeze(1)
+            part = self._pad(self._build(kind, index[1, edges[mine]]), end)
             if out is None:
                 out = part.new_zeros(len(edges), *part.shape[1:])
             out = out.index_copy(0, mine, part)
         assert out is not None, "edges is not empty here"
         return out
 
-    def _build(self, group: int, rows: Tensor) -> Tensor:
+    def _build(self, kind: int, rows: Tensor) -> Tensor:
+        """Maps from rows of a group's parameters; ``kind`` is twice the group, plus 1 if turned."""
+        group, turned = divmod(kind, 2)
         constraint, height, width = self.groups[group]
         used, inverse = rows.unique(return_inverse=True)  # build a map once, however often used
         parameters = self.parameters_of[group].index_select(0, used)
-        return constraint.build(parameters, height, width).index_select(0, inverse)
+        built = constraint.build(parameters, height, width).index_select(0, inverse)
+        return built.mT if turned else built
 
     def _pad(self, blocks: Tensor, end: End) -> Tensor:
         missing = (self.rows - blocks.shape[-2], self.cols[end] - blocks.shape[-1])
@@ -145,8 +167,9 @@ class RelationMaps(nn.Module):
 
     def map(self, end: End, edge: int) -> BlockMap:
         """The map at one end of one edge, in its own size."""
-        group, row = self.index[0 if end == "head" else 1][:, edge].tolist()
-        return BlockMap(self._build(group, torch.tensor([row], device=self.index.device))[0])
+        group, row, turned = self.index[0 if end == "head" else 1][:, edge].tolist()
+        rows = torch.tensor([row], device=self.index.device)
+        return BlockMap(self._build(2 * group + turned, rows)[0])
 
 
 def _apply_together(blocks: Tensor, place: Tensor, counts: Tensor, x: Tensor) -> Tensor:

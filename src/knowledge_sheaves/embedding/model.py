@@ -38,7 +38,8 @@ class SheafEmbedding(nn.Module):
     """A vector for every entity and a pair of maps for every relation of a knowledge graph.
 
     ``graph`` holds the known facts. Edges are those of its schema; with reciprocal relations, edge
-    e + (number of relations) is relation e read backwards, with maps of its own.
+    e + (number of relations) is relation e read backwards, with maps of its own or, where they are
+    tied, with those of e itself.
 
     >>> from knowledge_sheaves.embedding import model_config
     >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob"), ("Bob", "knows", "Cy")])
@@ -65,7 +66,9 @@ class SheafEmbedding(nn.Module):
         self.edge_types = np.array(
             [(schema.type_id(h), schema.type_id(t)) for _, h, t in edges], dtype=np.int64
         ).reshape(-1, 2)
-        specs = [self._specs(i, r, *self.edge_types[i]) for i, (r, _, _) in enumerate(edges)]
+        own = len(forward) if config.reciprocal == TIED else len(edges)
+        specs = [self._specs(i, r, *self.edge_types[i]) for i, (r, _, _) in enumerate(edges[:own])]
+        specs += [self._backwards(*specs[i]) for i in range(len(edges) - own)]
         self.maps = RelationMaps(
             self.n_blocks, [head for head, _ in specs], [tail for _, tail in specs]
         )
@@ -73,9 +76,7 @@ class SheafEmbedding(nn.Module):
             graph.entity_types.astype(np.int64), self.widths, self.n_blocks, config.sections
         )
         size = self.n_blocks * self.maps.rows * config.sections
-        self.translations = (
-            nn.Parameter(torch.empty(len(edges), size)) if config.translation else None
-        )
+        self.translations = nn.Parameter(torch.empty(own, size)) if config.translation else None
         columns = 2 if config.biases == "by-end" else 1
         self.biases = (
             nn.Parameter(torch.zeros(graph.num_entities, columns)) if config.biases else None
@@ -131,6 +132,18 @@ class SheafEmbedding(nn.Module):
             return head_spec, MapSpec(head_rule, rows, narrow, ("head", *key))
         return head_spec, MapSpec(tail_rule, rows, narrow, ("tail", *key))
 
+    def _backwards(self, head: MapSpec, tail: MapSpec) -> tuple[MapSpec, MapSpec]:
+        """The maps of a relation read backwards that has none of its own.
+
+        Its two maps change places, so that its energy is the relation's. A lifted model has one
+        map, Rᵀ for R: ⟨Rᵀ x_t, x_h⟩ = ⟨R x_h, x_t⟩ ranks heads, but ‖Rᵀ x_t‖² is another energy.
+        """
+        if not self.config.energy.on_sphere:
+            return tail, head
+        back = head.transposed()
+        rows = back.size[0]
+        return back, MapSpec("identity", rows, rows, tail.key)
+
     # Size and first values.
 
     @property
@@ -172,12 +185,16 @@ class SheafEmbedding(nn.Module):
         """z of some edges, (edges, n_blocks, rows, k)."""
         if self.translations is None:
             return None
-        z = nn.functional.embedding(edges, self.translations)
+        tied = self.config.reciprocal == TIED
+        own = edges % self.num_relations if tied else edges
+        z = nn.functional.embedding(own, self.translations)
         z = z.unflatten(1, (self.n_blocks, self.maps.rows, self.config.sections))
         if not self._moves_everywhere:
-            z = z * self._moves[edges]
+            z = z * self._moves[own]
         if self.config.translation == "projected":
-            z = self.maps.apply_map("head", edges, z)
+            z = self.maps.apply_map("head", own, z)
+        if tied:
+            z = torch.where((edges < self.num_relations)[:, None, None, None], z, -z)
         return z
 
     def ends(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> tuple[Tensor, Tensor]:

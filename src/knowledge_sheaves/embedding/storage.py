@@ -3,7 +3,7 @@
 config.json           format version, the model's choices, what it was trained on, checksums
 entities.tsv          name, type and label of every entity, one a line; its id is its line
 schema.json           types and relations
-facts.safetensors     the known triples as ids: train, and valid and test where there are any
+facts.safetensors     the known triples as ids: train, and valid, test and false where there are any
 weights.safetensors   the parameters
 metrics.json          how good it is (may be absent)
 training.csv          how training went (given by the trainer; may be absent)
@@ -42,6 +42,7 @@ from knowledge_sheaves.embedding.folder import (
     ENTITIES,
     ESCAPES,
     FACTS,
+    FALSE,
     FORMAT,
     GENERATION,
     HASHED,
@@ -84,6 +85,10 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="SheafEmbedding")
 
 
+def _no_triples() -> IntArray:
+    return np.zeros((0, 3), np.int64)
+
+
 class Judge(NamedTuple):
     """Where the model lies by which another is judged, and of which save it must be."""
 
@@ -98,6 +103,7 @@ class ModelInfo:
     ``held_out`` are the validation and test triples, so that the model can be evaluated, and
     known facts be told from new ones, without the data set. ``drawn`` says that they are our
     choice, ``measured`` is what a model is judged by that has learned them (see `measured`).
+    ``false`` are triples that are known to be false.
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]), name="tiny")
     >>> ModelInfo.of(data, seconds=1.5).counts
@@ -119,6 +125,7 @@ class ModelInfo:
     drawn: bool = False
     measured: SheafEmbedding | Judge | None = field(default=None, repr=False, compare=False)
     held_out: dict[str, IntArray] = field(default_factory=dict, repr=False, compare=False)
+    false: IntArray = field(default_factory=_no_triples, repr=False, compare=False)
     generation: str | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -130,19 +137,21 @@ class ModelInfo:
             "types": len(schema.types),
             "relations": len(schema.relation_names),
             **{name: graph.num_triples for name, graph in data.splits.items()},
+            **({FALSE: len(data.false)} if len(data.false) else {}),
         }
         held_out = {name: g.triples for name, g in data.splits.items() if name != "train"}
         return cls(
             *(data.name, data.source, list(data.notes), counts, data.hash),
             drawn=data.drawn,
             held_out=held_out,
+            false=data.false,
             **rest,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written to config.json as info: all but what has a place of its own."""
-        plain = asdict(replace(self, measured=None, held_out={}))
-        for name in ("metrics", "held_out", "generation", "measured"):
+        plain = asdict(replace(self, measured=None, held_out={}, false=_no_triples()))
+        for name in ("metrics", "held_out", "false", "generation", "measured"):
             del plain[name]
         return plain
 
@@ -161,7 +170,7 @@ def dataset_of(model: SheafEmbedding) -> Dataset:
         model.graph,
         held_out.get("valid"),
         held_out.get("test"),
-        *(info.name, info.source, tuple(info.notes), info.drawn),
+        *(info.name, info.source, tuple(info.notes), info.drawn, info.false),
     )
 
 
@@ -217,6 +226,8 @@ def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
     (new / ENTITIES).write_bytes(encoded(_entity_lines(model.graph)))
     (new / SCHEMA).write_bytes(encoded(as_json(model.graph.schema.to_dict())))
     facts = {"train": model.graph.triples, **(model.info.held_out if model.info else {})}
+    if model.info is not None and len(model.info.false):
+        facts[FALSE] = model.info.false
     rows = {name: np.ascontiguousarray(triples) for name, triples in facts.items()}
     weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     header = {GENERATION: generation}
@@ -339,6 +350,7 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
     read_file(folder / WEIGHTS, lambda path: _fill(model, path))
     if config.get("info") is not None:
         model.info = read_file(folder / CONFIG, lambda _: _info(config["info"]))
+        model.info.false = facts.pop(FALSE, _no_triples())
         model.info.held_out = {name: rows for name, rows in facts.items() if name != "train"}
         model.info.generation = config.get(GENERATION)
         if MEASURED in config:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import IntArray
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
 
 
@@ -18,7 +21,8 @@ class Dataset:
 
     All three share entities, types and schema. ``source`` says where the data came from,
     ``notes`` what a careful reader of the results would want to know (one sentence each), ``drawn``
-    that the split is ours: the user gave all of it as one.
+    that the split is ours: the user gave all of it as one. ``false`` are triples of ids that are
+    known to be false.
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]), name="tiny")
     >>> data
@@ -32,6 +36,29 @@ class Dataset:
     source: str = "given in Python"
     notes: tuple[str, ...] = ()
     drawn: bool = False
+    false: IntArray = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+
+    def with_false(self, rows: Sequence[tuple[str, str, str]]) -> Dataset:
+        """The data set with triples, by name, that are known to be false.
+
+        >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]))
+        >>> data.with_false([("b", "r", "a")]).false.tolist()
+        [[1, 0, 0]]
+        >>> data.with_false([("a", "r", "b")])
+        Traceback (most recent call last):
+        knowledge_sheaves.errors.InputError: a r b is a fact of the train split and is said to be \
+false: drop it from one of the two.
+        """
+        false = np.asarray(self.train.encode(list(rows)), dtype=np.int64).reshape(-1, 3)
+        for name, graph in self.splits.items():
+            both = graph.contains(false)
+            if both.any():
+                fact = " ".join(rows[int(both.argmax())])
+                raise InputError(
+                    f"{fact} is a fact of the {name} split and is said to be false: drop it from "
+                    "one of the two."
+                )
+        return replace(self, false=np.unique(false, axis=0))
 
     @property
     def splits(self) -> dict[str, KnowledgeGraph]:
@@ -49,7 +76,11 @@ class Dataset:
         """
         triples = np.concatenate([graph.triples for graph in self.splits.values()])
         return Dataset(
-            self.train.with_triples(triples), name=self.name, source=self.source, notes=self.notes
+            self.train.with_triples(triples),
+            name=self.name,
+            source=self.source,
+            notes=self.notes,
+            false=self.false,
         )
 
     @cached_property
@@ -67,6 +98,8 @@ class Dataset:
         for name, graph in self.splits.items():
             digest.update(f"{name} {graph.num_triples}".encode())
             digest.update(graph.triples.astype("<i8").tobytes())
+        if len(self.false):
+            digest.update(b"false" + self.false.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ def assemble(parts: Ingredients, graph: KnowledgeGraph) -> SheafEmbedding:
     model.entities.tables[0].copy_(parts.vectors)
     for end, values in enumerate((parts.heads, parts.tails)):
         if values is not None and len(values):
-            groups, rows = model.maps.index[end]
+            groups, rows, _ = model.maps.index[end]
             model.maps.parameters_of[int(groups[0])][rows] = values.to(torch.get_default_dtype())
     given = ((parts.translations, model.translations), (parts.biases, model.biases))
     for numbers, parameter in given:

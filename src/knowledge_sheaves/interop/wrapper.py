@@ -75,7 +75,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
     @classmethod
     def of(cls, sheaf: SheafEmbedding, numbering: Numbering | None = None) -> KnowledgeSheafModel:
         """A model that has been trained already; without a numbering ids are ours."""
-        reciprocal = sheaf.config.reciprocal
+        reciprocal = bool(sheaf.config.reciprocal)
         if not (sheaf.config.energy.ranks_heads or reciprocal):
             raise InputError(
                 "A lifted model without reciprocal relations ranks heads by energy, for which "

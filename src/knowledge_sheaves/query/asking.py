@@ -13,7 +13,8 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
+from knowledge_sheaves.graph.arrays import BoolArray
 from knowledge_sheaves.query.answers import Answers, Wanted, top
 from knowledge_sheaves.query.batches import alike, by_shape, slices
 from knowledge_sheaves.query.budget import Budget
@@ -21,7 +22,7 @@ from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.pattern import Query, Variable
 from knowledge_sheaves.query.solvers.base import Combinations, Scores, Solver
 
 TOP = 10
@@ -104,6 +105,8 @@ def _answer_jointly(
     count = min(wanted.top, MOST_COMBINATIONS)
     if wanted.only_new:
         count += min(MOST_KNOWN, max(0 if facts is None else len(facts) for facts in known))
+    if solver.false is not None:
+        count += min(MOST_KNOWN, solver.false.num_triples)
     allowed = ~_excluded(solver.model, wanted)
     found = solver.combinations(queries, count, None if allowed.all() else allowed)
     results = []
@@ -112,11 +115,30 @@ def _answer_jointly(
         keep = torch.ones(len(answers), dtype=torch.bool)
         if wanted.only_new and answers.known is not None:
             keep = ~answers.known
+        if solver.false is not None:
+            keep &= torch.from_numpy(~_falsified(query, answers.ids, solver.false))
         if count < wanted.top:
             cut = f"Of several targets at most {MOST_COMBINATIONS:,} combinations are looked for."
             answers = replace(answers, notes=(*answers.notes, cut))
         results.append(answers.take(keep.nonzero().squeeze(1)[: wanted.top]))
     return results
+
+
+def _falsified(query: Query, ids: Tensor, false: KnowledgeGraph) -> BoolArray:
+    """Which combinations make some edge of a conjunction a fact that is known to be false."""
+    columns = dict(zip(query.targets, ids.T.numpy(), strict=True))
+    out = np.zeros(len(ids), bool)
+    if len(query.patterns) > 1:  # of a union another branch may hold; its solver knows
+        return out
+    for edge in query.patterns[0].edges:
+        ends = [
+            columns.get(term) if isinstance(term, Variable) else np.full(len(ids), int(term))
+            for term in edge.terms
+        ]
+        if ends[0] is not None and ends[1] is not None:
+            rows = np.stack([ends[0], np.full(len(ids), int(edge.relation)), ends[1]], 1)
+            out |= false.by_name.contains(rows)
+    return out
 
 
 def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray | None) -> Answers:

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.known import ALL, check_known, known_graph, known_splits
+from knowledge_sheaves.embedding.known import (
+    ALL,
+    check_known,
+    false_facts,
+    known_graph,
+    known_splits,
+)
 from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.errors import InputError
@@ -126,6 +132,8 @@ class Predictor:
     ) -> list[Prediction]:
         entity, name = find_entity(self.graph, given), find_relation(self.graph, relation)
         scores = self._score(target, entity, self._part(target, entity, name))
+        false = self._false(target, entity, name)
+        scores[false] = torch.inf
         degree = self.facts.out_degree if target == "tail" else self._in_degree
         shares = self._probabilities(scores, int(degree([entity], name)[0]))
         known = self._known(target, entity, name)
@@ -179,6 +187,14 @@ class Predictor:
             ).tolist()
         }
 
+    def _false(self, target: End, entity: int, name: str) -> list[int]:
+        """What is known to be no answer."""
+        graph = false_facts(self.model)
+        if graph is None:
+            return []
+        found = graph.tails(entity, name) if target == "tail" else graph.heads(name, entity)
+        return [int(answer) for answer in found]
+
     def _energies(self, target: End, entity: int, name: str, answers: IntArray) -> Tensor:
         """Energies of the few answers shown, by the definition: all digits count here."""
         given = np.full(len(answers), entity)
@@ -207,12 +223,16 @@ class Predictor:
         schema, kinds = self.graph.schema, self.graph.entity_types
         fits = (schema.graph.heads == kinds[h]) & (schema.graph.tails == kinds[t])
         edges = np.flatnonzero(fits)
+        graph = false_facts(self.model)
         if not len(edges):
             raise InputError(
                 f"The schema has no relation from {schema.types[int(kinds[h])].name!r} to "
                 f"{schema.types[int(kinds[t])].name!r}."
             )
         triples = np.stack([np.full(len(edges), h), edges, np.full(len(edges), t)], 1)
+        if graph is not None:
+            possible = ~graph.contains(triples)
+            edges, triples = edges[possible], triples[possible]
         energies = self.model.scores(triples).tolist()
         shares = self._relation_probabilities(h, edges, t)
         known = {

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding import Pairs, SheafEmbedding
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.contrast import Contrast
 from knowledge_sheaves.training.losses import LOSSES
 
 
@@ -32,6 +33,10 @@ class Batch(NamedTuple):
     """For pairs of larger subgraphs: which pair a triple belongs to."""
     log_share: Tensor | None = None
     """For weighted candidates: of every entity, the log of how likely it is to be one."""
+    pairs: Pairs | None = None
+    """Pairs of true and false subgraphs, beside the triples."""
+    alone: bool = False
+    """Whether the pairs are all there is; the triples are then those of their true subgraphs."""
 
     def to(self, device: torch.device) -> Batch:
         """The batch where the model is; it is drawn where chance is the same for all devices."""
@@ -49,6 +54,7 @@ class Batches:
         config: TrainingConfig,
         rank: int = 0,
         processes: int = 1,
+        contrast: Contrast | None = None,
     ) -> None:
         self.model, self.graph, self.config = model, graph, config
         self.rank, self.processes = rank, processes
@@ -67,9 +73,13 @@ class Batches:
         if self.against == "corrupted" and config.corrupt == "relation":
             self._check_others()
         self._shares: dict[tuple[int, int], Tensor] = {}
+        self.contrast = contrast or Contrast(model, graph, config)
 
     def __len__(self) -> int:
         """How many batches an epoch has, over all processes."""
+        if self.contrast.alone:
+            count = -(-self.contrast.epoch(0).true.number // self.config.batch_size)
+            return count - count % self.processes or count
         sizes = torch.bincount(self.tail_types, minlength=len(self.members))
         count = int((-(-sizes // self.config.batch_size)).sum())
         return count - count % self.processes or count
@@ -77,12 +87,37 @@ class Batches:
     def epoch(self, number: int) -> Iterator[Batch]:
         """The batches of an epoch; the same number gives the same batches."""
         generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + number)
+        if self.contrast.alone:
+            yield from self._pairs_alone(number)
+            return
         chunks = self._chunks(generator)
+        beside = self._pairs_beside(number, len(chunks))
         for place, chunk in enumerate(chunks):
             seed = int(torch.randint(2**62, (), generator=generator))
             if place % self.processes == self.rank:
                 batch = self._batch(chunk, torch.Generator().manual_seed(seed))
+                yield batch._replace(pairs=beside[place]).to(self.model.device)
+
+    def _pairs_beside(self, number: int, batches: int) -> list[Pairs | None]:
+        """The pairs of an epoch, each in one of its batches."""
+        if not self.contrast.any:
+            return [None] * batches
+        pairs, order = self._shuffled_pairs(number)
+        return [pairs.take(part) if len(part) else None for part in np.array_split(order, batches)]
+
+    def _pairs_alone(self, number: int) -> Iterator[Batch]:
+        pairs, order = self._shuffled_pairs(number)
+        for place in range(len(self)):
+            if place % self.processes == self.rank:
+                part = pairs.take(order[place * self.config.batch_size :][: self.config.batch_size])
+                triples = torch.from_numpy(np.array(part.true.triples, dtype=np.int64))
+                batch = Batch(triples, 0, None, None, None, pairs=part, alone=True)
                 yield batch.to(self.model.device)
+
+    def _shuffled_pairs(self, number: int) -> tuple[Pairs, IntArray]:
+        pairs = self.contrast.epoch(number)
+        rng = np.random.default_rng([self.config.seed, number, 1])
+        return pairs, rng.permutation(pairs.true.number)
 
     def _chunks(self, generator: torch.Generator) -> list[Tensor]:
         order = torch.randperm(len(self.triples), generator=generator)

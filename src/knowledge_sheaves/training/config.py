@@ -18,6 +18,7 @@ CHOICES: dict[str, Collection[str]] = {
     "loss": LOSSES,
     "optimiser": OPTIMISERS,
     "sampling": ("uniform", "bernoulli"),
+    "world": ("sampled", "closed", "local", "open"),
     "corrupt": ("both", "tail", "head", "relation", "vertex"),
     "section_penalty": ("orthogonal", "columns"),
     "logger": ("none", "tensorboard", "mlflow"),
@@ -53,6 +54,10 @@ class TrainingConfig:
     corrupt: Literal["both", "tail", "head", "relation", "vertex"] = "both"
     subgraph: int = 1
     filter_negatives: bool = False
+    world: Literal["sampled", "closed", "local", "open"] = "sampled"
+    """What counts as false: what the loss draws, or pairs of facts with a negative graph's."""
+    pair_weight: float = 1.0
+    """How much a pair of a true and a false subgraph counts beside a fact."""
     weigh_negatives: bool = False
     """Let sampled candidates stand for all entities, each by how rarely it is drawn."""
     n3: float = 0.0
@@ -103,7 +108,8 @@ class TrainingConfig:
             raise InputError(f"threads must be at most {MOST_THREADS}, not {self.threads}.")
         for name in ("n3", "l2", "relation_weight", "section_weight", "margin", "adversarial"):
             self._check(name, float, 0)
-        self._check("averaging", float, 0)
+        for name in ("averaging", "pair_weight"):
+            self._check(name, float, 0)
         self._check("dropout", float, 0)
         if self.dropout >= 1:
             raise InputError(f"dropout must be below 1, not {self.dropout!r}.")

@@ -27,6 +27,13 @@ class Loss:
     def __init__(self, config: TrainingConfig) -> None:
         self.config = config
 
+    def on_pairs(self, true: Tensor, false: Tensor, of: Tensor) -> Tensor:
+        """What pairs of subgraphs cost, one number each, from logits (higher for what fits better).
+
+        ``of`` says which true subgraph every false one is paired with.
+        """
+        raise NotImplementedError
+
 
 class CandidateLoss(Loss):
     """A loss on ``logits`` (triples, candidates), higher for what fits better."""
@@ -59,6 +66,12 @@ class Softmax(CandidateLoss):
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(logits, target)
 
+    def on_pairs(self, true: Tensor, false: Tensor, of: Tensor) -> Tensor:
+        """−log of the softmax at H, over it and all that it is paired with."""
+        top = true.detach().scatter_reduce(0, of, false.detach(), "amax")
+        others = torch.zeros_like(true).index_add(0, of, (false - top[of]).exp())
+        return top - true + ((true - top).exp() + others).log()
+
 
 class Logistic(CandidateLoss):
     """Self-adversarial: negatives count by how likely the model finds them now."""
@@ -73,6 +86,10 @@ class Logistic(CandidateLoss):
         finite = negative.masked_fill(negative == -torch.inf, 0.0)
         return -(F.logsigmoid(positive) + (weight * F.logsigmoid(-finite)).sum(1)).mean() / 2
 
+    def on_pairs(self, true: Tensor, false: Tensor, of: Tensor) -> Tensor:
+        margin = self.config.margin
+        return -(F.logsigmoid(true + margin)[of] + F.logsigmoid(-false - margin)) / 2
+
 
 class Margin(TripleLoss):
     """max(0, V(H) + γ − V(H̃)): the paper's margin ranking."""
@@ -81,6 +98,9 @@ class Margin(TripleLoss):
 
     def __call__(self, scores: Tensor, corrupted: Tensor) -> Tensor:
         return F.relu(scores + self.config.margin - corrupted).mean()
+
+    def on_pairs(self, true: Tensor, false: Tensor, of: Tensor) -> Tensor:
+        return F.relu(self.config.margin + false - true[of])
 
 
 class Laplacian(TripleLoss):

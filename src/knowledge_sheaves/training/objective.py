@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding import Pairs, Scoring, SheafEmbedding
 from knowledge_sheaves.embedding.energies.base import Pool, favour
 from knowledge_sheaves.embedding.scoring import compare, make_query, relation_scores
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.sheaf import Candidates
 from knowledge_sheaves.training.batches import Batch
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.contrast import total_score
 from knowledge_sheaves.training.losses import LOSSES, CandidateLoss, TripleLoss
 
 
@@ -21,19 +22,44 @@ class Objective(nn.Module):
     """The loss of a batch under a model, regularisers included."""
 
     def __init__(
-        self, model: SheafEmbedding, graph: KnowledgeGraph, config: TrainingConfig
+        self,
+        model: SheafEmbedding,
+        graph: KnowledgeGraph,
+        config: TrainingConfig,
+        scoring: Scoring = total_score,
     ) -> None:
         super().__init__()
+        self.scoring = scoring
         self.model, self.graph, self.config = model, graph, config
         self.loss = LOSSES[config.loss](config)
         self.sharpness = model.config.energy.sharpness
 
     def forward(self, batch: Batch) -> Tensor:
-        if isinstance(self.loss, CandidateLoss):
+        if batch.alone:
+            loss, x_h, x_t, edges = self._by_pairs_alone(batch)
+        elif isinstance(self.loss, CandidateLoss):
             loss, x_h, x_t, edges = self._by_candidates(self.loss, batch)
         else:
             loss, x_h, x_t, edges = self._by_triples(self.loss, batch)
+        if batch.pairs is not None and not batch.alone:
+            costs = self._pair_costs(batch.pairs)
+            loss = loss + self.config.pair_weight * costs.sum() / max(1, len(batch.triples))
         return loss + self._regularise(x_h, x_t, edges)
+
+    # Losses on pairs of subgraphs.
+
+    def _by_pairs_alone(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        assert batch.pairs is not None, "there is nothing else"
+        heads, edges, tails = batch.triples.unbind(1)
+        x_h, x_t = self.model.lookup("head", heads), self.model.lookup("tail", tails)
+        return self._pair_costs(batch.pairs).mean(), x_h, x_t, edges
+
+    def _pair_costs(self, pairs: Pairs) -> Tensor:
+        """What every pair (H, H̃) costs by the loss, with V by the scoring function."""
+        # The softmax and its like take logits, the margin is one of scores.
+        scale = self.sharpness if isinstance(self.loss, CandidateLoss) else 1.0
+        true, false = (-scale * self.scoring(self.model, part) for part in pairs[:2])
+        return self.loss.on_pairs(true, false, torch.from_numpy(pairs.of).to(true.device))
 
     # Losses on shared candidates: one matrix product.
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from knowledge_sheaves.embedding import ModelInfo, SheafConfig, SheafEmbedding
+from knowledge_sheaves.embedding import ModelInfo, Pairs, Scoring, SheafConfig, SheafEmbedding
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training.checkpoint import checkpoint_beside
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.contrast import total_score
 from knowledge_sheaves.training.trainer import OnProgress, Progress, Run, run_info
 
 
@@ -27,13 +28,16 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     on_progress: OnProgress | None = None,
+    pairs: Pairs | None = None,
+    scoring: Scoring = total_score,
 ) -> SheafEmbedding:
     """Train a model on a data set and return the best one met, by validation MRR.
 
     Where the split is ours (``dataset.drawn``), a second run learns all facts for as many epochs,
     and that model is returned. With ``out`` the model is saved there, along with a checkpoint from
     which ``resume`` goes on. Without validation triples the last model counts as the best.
-    Ctrl-C ends the training early and keeps the best model of the first run so far.
+    Ctrl-C ends the training early and keeps the best model of the first run so far. ``pairs`` of
+    true and false subgraphs are learned from as well, by the function ``scoring`` on them.
 
     >>> import torch
     >>> from knowledge_sheaves.embedding import model_config
@@ -47,7 +51,7 @@ def train(
     training = training or TrainingConfig()
     twice = training.refit and dataset.drawn and len(dataset.splits) > 1
     place = Path(out) if out else None
-    first = Run(dataset, model, training, place, on_progress, followed=twice)
+    first = Run(dataset, model, training, place, on_progress, twice, pairs, scoring)
     chosen = first.go(resume)
     return Refit(first, chosen).follow(resume) if twice and not first.interrupted else chosen
 
@@ -60,7 +64,9 @@ class Refit(Run):
         epochs = max(1, first.best_epoch)
         training = replace(first.training, epochs=epochs, logger="none")
         told = _as_refit(first.on_progress)
-        super().__init__(first.dataset.whole, chosen.config, training, first.out, told)
+        learned = first.contrast.given, first.contrast.scoring
+        whole = first.dataset.whole
+        super().__init__(whole, chosen.config, training, first.out, told, False, *learned)
 
     def follow(self, resume: bool) -> SheafEmbedding:
         """The final model; stopped early, the one of the first run."""

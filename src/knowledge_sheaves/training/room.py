@@ -26,7 +26,7 @@ def training_bytes(model: SheafConfig, graph: KnowledgeGraph) -> int:
     width = model.dim // model.n_blocks
     ends = (model.head,) if model.tail == TIED else (model.head, model.tail)
     maps = model.n_blocks * sum(CONSTRAINTS[end].count(width, width) for end in ends)
-    edges = len(graph.schema.relations) * (2 if model.reciprocal else 1)
+    edges = len(graph.schema.relations) * (2 if model.reciprocal is True else 1)
     return (numbers + edges * maps) * NUMBER_BYTES * COPIES
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
+from knowledge_sheaves.embedding import Pairs, Scoring, SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.storage import ModelInfo, check_target, save
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import check_place
@@ -29,6 +29,7 @@ from knowledge_sheaves.training.checkpoint import (
     save_checkpoint,
 )
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.contrast import Contrast, total_score
 from knowledge_sheaves.training.loggers import curve_text, make_log
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
@@ -71,6 +72,8 @@ class Run:
         out: Path | None,
         on_progress: OnProgress | None,
         followed: bool = False,
+        pairs: Pairs | None = None,
+        scoring: Scoring = total_score,
     ) -> None:
         if dataset.train.num_triples == 0:
             raise InputError("There is nothing to learn from: the training graph has no triples.")
@@ -84,10 +87,10 @@ class Run:
         self.device = _device(training.device)
         torch.manual_seed(training.seed)
         self.model = SheafEmbedding(model, dataset.train, training.seed).to(self.device)
-        self.batches = Batches(
-            self.model, dataset.train, training, self.processes.rank, self.processes.count
-        )
-        self.objective = Objective(self.model, dataset.train, training)
+        known = self.model, dataset.train, training
+        self.contrast = Contrast(*known, pairs, dataset.false, scoring)
+        self.batches = Batches(*known, self.processes.rank, self.processes.count, self.contrast)
+        self.objective = Objective(*known, scoring)
         self.learned = [p for p in self.model.parameters() if p.numel()]
         make = OPTIMISERS[training.optimiser]
         self.optimiser: RowOptimiser = make(self.learned, lr=training.learning_rate)
@@ -247,7 +250,7 @@ class Run:
         # What may change between the parts of one run without changing its outcome.
         for name in ("epochs", "threads", "checkpoint_every", "logger", "patience", "refit"):
             settings.pop(name)
-        return settings | {"data": self.dataset.hash}
+        return settings | {"data": self.dataset.hash, "pairs": self.contrast.key}
 
     def _resume(self) -> int:
         if self.out is None or not self._checkpoint.exists():

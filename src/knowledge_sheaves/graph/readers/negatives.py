@@ -11,6 +11,11 @@ from knowledge_sheaves.graph.readers.raw import ENDS
 from knowledge_sheaves.graph.readers.tables import SUFFIXES, read_table
 
 
+def read_false(path: str | Path) -> list[tuple[str, str, str]]:
+    """Read triples by name that are known to be false, from a file of any kind of table."""
+    return [(h, r, t) for h, r, t in read_table(Path(path), ENDS, TextFormat()).iter_rows()]
+
+
 def read_negatives(folder: str | Path, split: str) -> list[tuple[str, str, str]]:
     """Read false triples by name, from ``valid_negatives`` or ``test_negatives`` in a folder."""
     place = Path(folder)

@@ -14,12 +14,14 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.known import false_facts
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.explanation import Explanation, Reason
 from knowledge_sheaves.query.facts.certain import KnownFacts
@@ -210,6 +212,7 @@ class Solver(ABC):
         self.budget = budget or Budget()
         self.tempered = tempered
         self.facts = KnownFacts(model.graph, self.budget)
+        self.false = false_facts(model)
 
     @classmethod
     def of(cls: type[S], model: SheafEmbedding, budget: Budget | None = None, **given: Any) -> S:
@@ -300,8 +303,16 @@ class Solver(ABC):
         return {v: self.model.graph.entities[entity] for v, entity in entities.items()}
 
 
-def restrict(energies: Tensor, patterns: Sequence[Pattern], target: Variable) -> Tensor:
-    """Leave only what VALUES allows, and drop what must differ from an entity, row by row."""
+def restrict(
+    energies: Tensor,
+    patterns: Sequence[Pattern],
+    target: Variable,
+    false: KnowledgeGraph | None = None,
+) -> Tensor:
+    """Leave only what VALUES allows, and drop what must differ from an entity, row by row.
+
+    What an edge to a known entity would make a ``false`` fact is no answer either.
+    """
     for row, pattern in enumerate(patterns):
         entity = pattern.bound.get(target)
         if entity is not None:
@@ -313,7 +324,28 @@ def restrict(energies: Tensor, patterns: Sequence[Pattern], target: Variable) ->
                 other = pair[0] if pair[1] == target else pair[1]
                 if isinstance(other, Entity):
                     energies[row, int(other)] = torch.inf
+        if false is not None:
+            energies[row, _falsified(pattern, target, false)] = torch.inf
     return energies
+
+
+def _falsified(pattern: Pattern, target: Variable, false: KnowledgeGraph) -> IntArray:
+    """The entities that would make some edge of a pattern a fact that is known to be false."""
+    graph = false.by_name
+    found: list[IntArray] = [np.zeros(0, np.int64)]
+    for edge in grounded(pattern, [target]).edges:
+        head, relation, tail = edge.head, int(edge.relation), edge.tail
+        if head == target and tail == target:
+            loops = graph.triples[graph.triples[:, 0] == graph.triples[:, 2]]
+            found.append(loops[loops[:, 1] == relation, 0])
+        elif head == target and isinstance(tail, Entity):
+            found.append(graph.heads(relation, int(tail)))
+        elif tail == target and isinstance(head, Entity):
+            found.append(graph.tails(int(head), relation))
+        elif isinstance(head, Entity) and isinstance(tail, Entity):
+            row = [int(head), relation, int(tail)]
+            found.append(np.arange(graph.num_entities * int(graph.contains([row])[0])))
+    return np.concatenate(found).astype(np.int64)
 
 
 def condition_beyond(pattern: Pattern, targets: Sequence[Variable]) -> Variable | None:

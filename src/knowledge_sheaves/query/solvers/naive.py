@@ -61,7 +61,8 @@ class Naive(Solver):
         table = self.model.pool(0, "tail").candidates.flat
         energies = torch.cdist(self._places(batch), table).square()
         energies = less_favour(self.model, batch, batch.vertex(target), energies)
-        return Scores(restrict(energies, [query.patterns[0] for query in queries], target))
+        patterns = [query.patterns[0] for query in queries]
+        return Scores(restrict(energies, patterns, target, self.false))
 
     def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
         """No edge has an energy of its own, and unknowns have no place."""

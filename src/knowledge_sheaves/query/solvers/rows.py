@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.known import false_facts
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
@@ -48,6 +49,8 @@ class Rows:
         self.size = model.graph.num_entities
         self.dtype = next(model.entities.parameters()).dtype
         self.facts = (known or model.graph).by_name
+        false = false_facts(model)
+        self.false = None if false is None else false.by_name
         self._edges, self._types = model.keep("edges by type", lambda: _edges_by_type(model))
 
     def full(self, *shape: int, value: float = 0.0) -> Tensor:
@@ -94,7 +97,16 @@ class Rows:
         if answers is not None:
             rows, ids = answers
             logits[rows, ids] = -offsets[rows]
+        self._drop_false(logits, entities, relations, inverse)
         return logits, offsets
+
+    def _drop_false(
+        self, logits: Tensor, entities: Tensor, relations: Tensor, inverse: bool
+    ) -> None:
+        """What is known to be false is impossible."""
+        if self.false is not None:
+            _, rows, ids = self._ends(self.false, entities, relations, inverse)
+            logits[rows, ids] = -torch.inf
 
     def log_p(
         self, entities: Tensor, relations: Tensor, inverse: bool, focus: float = 1.0
@@ -165,21 +177,27 @@ class Rows:
         return logits
 
     def _reciprocal(self, inverse: bool) -> bool:
-        return inverse and self.model.config.reciprocal
+        return inverse and bool(self.model.config.reciprocal)
 
     def _known(
         self, entities: Tensor, relations: Tensor, inverse: bool
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """How many answers are known, and as (row, entity) which, where they are remembered."""
-        asked, by = entities.cpu().numpy(), relations.cpu().numpy()
         if not self.remembered:
-            facts = self.facts
+            asked, by, facts = entities.cpu().numpy(), relations.cpu().numpy(), self.facts
             n = facts.in_degree(by, asked) if inverse else facts.out_degree(asked, by)
             return self.ids(np.maximum(n, 1)).to(self.dtype), None
-        many = self.facts.heads_many(by, asked) if inverse else self.facts.tails_many(asked, by)
-        ids, n = many[0], np.diff(many[1])
-        answers = self.ids(np.repeat(np.arange(len(n)), n)), self.ids(ids)
-        return self.ids(np.maximum(n, 1)).to(self.dtype), answers
+        counts, rows, ids = self._ends(self.facts, entities, relations, inverse)
+        return counts.clamp(min=1).to(self.dtype), (rows, ids)
+
+    def _ends(
+        self, graph: KnowledgeGraph, entities: Tensor, relations: Tensor, inverse: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """How many other ends a graph has for each row, and as rows and entities which."""
+        asked, by = entities.cpu().numpy(), relations.cpu().numpy()
+        found, offsets = graph.heads_many(by, asked) if inverse else graph.tails_many(asked, by)
+        n = np.diff(offsets)
+        return self.ids(n), self.ids(np.repeat(np.arange(len(n)), n)), self.ids(found)
 
 
 class EnergyRows(Rows):
@@ -194,6 +212,7 @@ class EnergyRows(Rows):
         """−V of all entities, whatever the focus, and nothing to add to it."""
         self.budget.check_time()
         logits = self._logits(entities, relations, inverse, 1.0, relative=False)
+        self._drop_false(logits, entities, relations, inverse)
         return logits, logits.new_zeros(len(logits))
 
 

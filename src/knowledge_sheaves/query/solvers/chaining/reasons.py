@@ -153,7 +153,7 @@ def _reason(
         *(edge, entities, energy),
         probability=probability,
         weight=weight,
-        backwards=arrow.inverse and solver.model.config.reciprocal,
+        backwards=arrow.inverse and bool(solver.model.config.reciprocal),
     )
 
 

@@ -62,7 +62,7 @@ class QueryGraph:
         for place, (head, tail) in enumerate(ends):
             kinds = model.edge_types[first[place]]
             types[head], types[tail] = int(kinds[0]), int(kinds[1])
-        turned = [wrong and model.config.reciprocal for wrong in away]
+        turned = [wrong and bool(model.config.reciprocal) for wrong in away]
         signs = [-1 if wrong and not turn else 1 for wrong, turn in zip(away, turned, strict=True)]
         return cls(graph, entities, edges, variables, tuple(types), tuple(signs), tuple(turned))
 

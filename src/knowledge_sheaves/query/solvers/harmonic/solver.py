@@ -214,7 +214,7 @@ class Harmonic(Solver):
             grid = (torch.tensor(rows, device=columns.device).unsqueeze(1), columns)
             out.index_put_(grid, torch.minimum(out[grid], values))
         assert out is not None, "every pattern has a reading"
-        return restrict(out, patterns, target)
+        return restrict(out, patterns, target, self.false)
 
     def _by_types(
         self, patterns: Sequence[Pattern]
