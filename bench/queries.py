@@ -87,26 +87,45 @@ def harmonic(name: str) -> None:
     for kind, shape in SHAPES.items():
         queries = make_queries(shape, QUERIES)
         jobs[kind] = lambda queries=queries: energies(model, queries, options, 250)  # type: ignore[misc]
+    prior, fresh = Options("harmonic", strength=0.03), itertools.count(1)
+    jobs["with a prior"] = lambda: energies(
+        model, make_queries(SHAPES["2p"], QUERIES, next(fresh)), prior, 250
+    )
     best = interleaved(jobs, rounds=3)
     print(f"{name}, d = {DIM}: bare product of {QUERIES} queries {best['product']:.2f} s")
     for kind in SHAPES:
         ratio = best[kind] / best["product"]
         print(f"  harmonic {kind}: {best[kind]:6.2f} s, {ratio:5.2f} × (goal: at most 2.5)")
+    spent, ratio = best["with a prior"], best["with a prior"] / best["2p"]
+    print(f"  other 2p with a prior: {spent:6.2f} s, {ratio:5.2f} × 2p (goal: at most 1.3)")
     print(f"  memory beyond the model: {peak_gib() - before:.2f} GiB (goal: under 1)")
 
 
 def one_query(name: str) -> None:
-    """One query at a time: against one matrix-vector product, with a prior, and with types."""
+    """One query at a time: against one matrix-vector product, with a prior, and with types.
+
+    What a form has that is quadratic comes from relations, and is kept from the second time on; so
+    a prior is measured with relations that were asked for before, and with new ones.
+    """
     model, typed = make_model(name, DIM), make_model(name, DIM, types=20)
     single, table = torch.randn(1, DIM), torch.randn(ENTITIES, DIM)
     plain, prior = Options("harmonic", strength=0.0), Options("harmonic", strength=0.03)
     chained = Options("chaining", tau=1.0)
     one, two = (make_queries(SHAPES[kind], 1) for kind in ("1p", "2p"))
+    new = iter(make_queries(SHAPES["2p"], 10 * RELATIONS, seed=1))
+    last = {two[0].patterns[0].edges[-1].relation}
+
+    def another() -> list[Query]:
+        query = next(q for q in new if q.patterns[0].edges[-1].relation not in last)
+        last.add(query.patterns[0].edges[-1].relation)
+        return [query]
+
     jobs: dict[str, Callable[[], object]] = {
         "product": lambda: single @ table.T,
         "1p": lambda: energies(model, one, plain, 1),
         "2p": lambda: energies(model, two, plain, 1),
         "2p with a prior": lambda: energies(model, two, prior, 1),
+        "2p with a prior, new relations": lambda: energies(model, another(), prior, 1),
         "1p of a typed graph": lambda: energies(typed, one, plain, 1),
         "1p by chaining": lambda: energies(model, one, chained, 1),
         "1p by chaining, typed": lambda: energies(typed, one, chained, 1),
@@ -119,13 +138,13 @@ def one_query(name: str) -> None:
         ("1p", "product", 2.5),
         ("2p", "product", 2.5),
         ("2p with a prior", "2p", 1.3),
+        ("2p with a prior, new relations", "2p", None),
         ("1p of a typed graph", "1p", 1.5),
         ("1p by chaining, typed", "1p by chaining", 1.5),
     ):
         ratio = best[kind] / best[yardstick]
-        print(
-            f"  {kind}: {1e3 * best[kind]:.1f} ms, {ratio:.2f} × {yardstick} (goal: at most {goal})"
-        )
+        wanted = f" (goal: at most {goal})" if goal else ""
+        print(f"  {kind}: {1e3 * best[kind]:.1f} ms, {ratio:.2f} × {yardstick}{wanted}")
 
 
 def chaining(name: str, k: int = 64, count: int = 32) -> None:

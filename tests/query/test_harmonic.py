@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
-from knowledge_sheaves.query import Options, Query, Wanted, answer
+from knowledge_sheaves.query import Options, Query, Wanted, answer, scores
 from knowledge_sheaves.query.pattern import Edge, Pattern, Term
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
@@ -334,3 +334,39 @@ def test_batches_and_types_of_different_width() -> None:
         InputError, match=r"'friends' goes from Person to Person, but .* of type Film"
     ):
         readings(Pattern((Edge(3, 0, "?x"),)), graph)
+
+
+@pytest.mark.parametrize("name", ["transe", "rotate", "pairre", "mure", "se"])
+def test_a_prior_is_added_for_every_query_also_when_relations_return(name: str) -> None:
+    """Dense: the unknown is where F₁ a + z₁, F₂⁻¹ x and its prior pull it to."""
+    model, strength = make_model(name, reciprocal=False), 0.7
+    prior = type_prior(model, 0, strength)
+    precision, mean = prior.precision.dense(), prior.mean
+    everyone = model.entities.of_type(0).flatten(1, 2)
+
+    def expected(source: int, first: int, second: int) -> torch.Tensor:
+        f1, f2 = model.maps.map("head", first).dense(), model.maps.map("head", second).dense()
+        g1, g2 = model.maps.map("tail", first).dense(), model.maps.map("tail", second).dense()
+        z = model.translations
+        z1, z2 = (0, 0) if z is None else (z[first][:, None], z[second][:, None])
+        energies = []
+        for x in everyone:
+            start, end = f1 @ everyone[source] + z1, g2 @ x - z2
+            system = g1.T @ g1 + f2.T @ f2 + precision
+            y = torch.linalg.solve(system, g1.T @ start + f2.T @ end + precision @ mean)
+            away = y - mean
+            pull = (away * (precision @ away)).sum()
+            energies.append((start - g1 @ y).square().sum() + (f2 @ y - end).square().sum() + pull)
+        return torch.stack(energies)
+
+    asked = [(0, 0, 1), (1, 0, 1), (2, 0, 1), (0, 1, 1), (3, 2, 1), (4, 0, 1), (4, 1, 0)]
+    for rows in (asked[:1], asked[:2], asked, asked[::-1]):
+        found = [
+            Query(("?x",), (Pattern((Edge(s, first, "?y"), Edge("?y", second, "?x"))),))
+            for s, first, second in rows
+        ]
+        values = scores(model, found, Options("harmonic", strength=strength), chances=False)[0]
+        less = torch.stack([expected(*row) for row in rows])
+        if model.biases is not None:
+            less = less - model.biases[:, -1]
+        torch.testing.assert_close(values, less)

@@ -4,6 +4,9 @@
 entities are one product of (forms × monomials) with (monomials × entities). How many monomials are
 needed depends on S: none where S is zero, ‖x‖² alone where it is a multiple of the identity, one
 square per block where it is so in every block, and all products within a block in general.
+
+The entities that a query knows are in what is linear; S comes from its relations alone. So few S
+are met often, and ⟨x, S x⟩ of those is kept.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf.blocks import to_blocks
+from knowledge_sheaves.sheaf.recurring import Recurring, rows_by_content
 
 WIDEST_EXPANDED_BLOCK = 64
 """Wider blocks have too many monomials: there the points are multiplied by S instead."""
+AT_ONCE = 64
+"""How many ⟨x, S x⟩ of all points are held beside a result."""
 
 
 class Monomials(IntEnum):
@@ -47,6 +53,7 @@ class Candidates:
         self.blocks = to_blocks(points, n_blocks)
         self.flat = self.blocks.flatten(1)
         self._kept: dict[Monomials, Tensor] = {}
+        self.squares = Recurring(most=self.flat.shape[1])  # no more than the points themselves
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -86,11 +93,53 @@ class Candidates:
         linear = linear.reshape(len(square), -1)
         constant = constant.reshape(-1)
         kind = needed_monomials(square) if kind is None else kind
-        if kind is Monomials.PRODUCTS and square.shape[-1] > WIDEST_EXPANDED_BLOCK:
-            values = self._projected(square, linear, constant)
+        tracked = any(t.requires_grad for t in (square, linear, constant, self.flat))
+        if kind > Monomials.NORM and not (tracked and torch.is_grad_enabled()):
+            values = self._recurring(square, linear, constant, kind)
         else:
-            values = self.product(linear, form_weights(square, kind), kind, constant)
+            values = self._all(square, linear, constant, kind)
         return values.reshape(*batch, len(self))
+
+    def _recurring(
+        self, square: Tensor, linear: Tensor, constant: Tensor, kind: Monomials
+    ) -> Tensor:
+        """Every S once, or as it was kept."""
+        rows = rows_by_content(square)
+        again = self.squares.meet(rows)
+        if not again:
+            return self._all(square, linear, constant, kind)
+        values = self.product(linear, None, kind, constant)
+        fresh = []
+        for key, places in rows.items():
+            known = self.squares.get(key)
+            if known is None:
+                fresh.append(key)
+            else:
+                _add(values, places, known)
+        for start in range(0, len(fresh), AT_ONCE):
+            some = fresh[start : start + AT_ONCE]
+            found = self._square(square[[rows[key][0] for key in some]], kind)
+            for key, value in zip(some, found, strict=True):
+                _add(values, rows[key], value)
+                if key in again:
+                    self.squares.keep(key, value.clone())  # not a view of them all
+        return values
+
+    def _all(self, square: Tensor, linear: Tensor, constant: Tensor, kind: Monomials) -> Tensor:
+        if _is_wide(square, kind):
+            squares = self._square(square, kind) + constant.unsqueeze(-1)
+            return torch.addmm(squares, linear, self.flat.T, alpha=2)
+        return self.product(linear, form_weights(square, kind), kind, constant)
+
+    def _square(self, square: Tensor, kind: Monomials) -> Tensor:
+        """⟨x, S x⟩ of every form at every point: (forms, n)."""
+        if not _is_wide(square, kind):
+            return form_weights(square, kind) @ self.monomials(kind).T
+        rows = []
+        for s in square:  # one projection of all points per form, never (forms, points, dim)
+            image = torch.einsum("nij,pnjk->pnik", s, self.blocks)
+            rows.append((image * self.blocks).sum((-3, -2, -1)))
+        return torch.stack(rows)
 
     def product(
         self, linear: Tensor, weights: Tensor | None, kind: Monomials, constant: Tensor | None
@@ -106,13 +155,6 @@ class Candidates:
         if torch.is_grad_enabled() and (values.requires_grad or monomials.requires_grad):
             return torch.addmm(values, weights, monomials.T)
         return values.addmm_(weights, monomials.T)  # in place: the result is the largest tensor
-
-    def _projected(self, square: Tensor, linear: Tensor, constant: Tensor) -> Tensor:
-        rows = []
-        for s in square:  # one projection of all points per form, never (forms, points, dim)
-            image = torch.einsum("nij,pnjk->pnik", s, self.blocks)
-            rows.append((image * self.blocks).sum((-3, -2, -1)))
-        return torch.addmm(torch.stack(rows) + constant.unsqueeze(-1), linear, self.flat.T, alpha=2)
 
 
 def needed_monomials(square: Tensor) -> Monomials:
@@ -138,6 +180,15 @@ def form_weights(square: Tensor, kind: Monomials) -> Tensor:
         return (square[..., i, j] * (2 - (i == j).to(square.dtype))).flatten(1)
     isotropic = square.diagonal(dim1=-2, dim2=-1).mean(-1)
     return isotropic.mean(-1, keepdim=True) if kind is Monomials.NORM else isotropic
+
+
+def _is_wide(square: Tensor, kind: Monomials) -> bool:
+    return kind is Monomials.PRODUCTS and square.shape[-1] > WIDEST_EXPANDED_BLOCK
+
+
+def _add(values: Tensor, rows: list[int], what: Tensor) -> None:
+    for row in rows:  # in place, and never a copy of several
+        values[row] += what
 
 
 def _pairs(blocks: Tensor) -> tuple[Tensor, Tensor]:
