@@ -15,34 +15,67 @@ ROWS = [("a", "r", "b"), ("b", "s", "c"), ("c", "r", "d"), ("a", "s", "d")]
 NAMED = r"weights are damaged \(\d+ of the \d+ numbers of 'entities\.tables\.0' (is|are) NaN"
 
 
+def make(name: str) -> SheafEmbedding:
+    return SheafEmbedding(model_config(name, dim=4), KnowledgeGraph.from_triples(ROWS), seed=3)
+
+
+def damage(model: SheafEmbedding, value: float) -> None:
+    with torch.no_grad():
+        model.entities.tables[0][model.graph.entities.id("d")] = value
+
+
 @pytest.fixture(params=["complex", "transe", "rotate", "mure"])
 def damaged(request: pytest.FixtureRequest) -> SheafEmbedding:
-    model = SheafEmbedding(
-        model_config(request.param, dim=4), KnowledgeGraph.from_triples(ROWS), seed=3
-    )
-    with torch.no_grad():
-        model.entities.tables[0][model.graph.entities.id("d")] = torch.nan
+    model = make(request.param)
+    damage(model, torch.nan)
     return model
 
 
-@pytest.mark.parametrize("solver", ["chaining", "harmonic"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("name", ["complex", "transe"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options("chaining", tau=1.0),
+        Options("chaining", objective="energy"),
+        Options("harmonic", tau=1.0),
+        Options("harmonic", tau=1.0, strength=0.1),
+        Options("naive"),
+    ],
+    ids=["chaining", "energy", "harmonic", "prior", "naive"],
+)
 @pytest.mark.parametrize(
     "text",
     [
         "SELECT ?x { :a :r ?x }",
         "SELECT ?x { ?x :s :d }",
+        "SELECT ?x { :a :r/:s ?x }",
+        "SELECT ?x { :a :r/:s/:r ?x }",
+        "SELECT ?x { :a :r ?y . ?y :s ?x . ?x :r ?y }",
+        "SELECT ?x ?y { :a :r ?x . ?x :s ?y }",
         "SELECT ?x { { :a :r ?x } UNION { :b :s ?x } }",
         "SELECT ?x { :a :r ?x FILTER NOT EXISTS { :b :s ?x } }",
     ],
 )
-def test_an_answer_does_not_hide_it(damaged: SheafEmbedding, text: str, solver: str) -> None:
+def test_an_answer_does_not_hide_it(name: str, value: float, text: str, options: Options) -> None:
+    """Nor does one by way of an unknown, or of several targets; the sound model is no matter."""
+    model = make(name)
+    try:
+        Asker(model, options).answer(text, 1)
+    except InputError:
+        pytest.skip("the solver takes no such query")
+    damage(model, value)
     with pytest.raises(InputError, match=NAMED):
-        Asker(damaged, Options(solver, tau=1.0)).answer(text, 1)
+        Asker(model, options).answer(text, 1)
 
 
-def test_nor_does_one_by_way_of_an_unknown(damaged: SheafEmbedding) -> None:
-    with pytest.raises(InputError, match=NAMED):
-        Asker(damaged, Options("harmonic", tau=1.0)).answer("SELECT ?x { :a :r/:s ?x }", 1)
+def test_the_weights_of_a_relation_count_too() -> None:
+    model = make("transe")
+    assert model.translations is not None
+    with torch.no_grad():
+        model.translations[1] = torch.nan
+    with pytest.raises(InputError, match="numbers of 'translations' are NaN"):
+        Asker(model, Options("chaining", tau=1.0)).answer("SELECT ?x { :a :r/:s ?x }", 1)
 
 
 @pytest.mark.parametrize(("head", "tail"), [("a", None), (None, "b"), ("a", "b"), ("a", "d")])

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.known import false_facts
+from knowledge_sheaves.embedding.numbers import check_weights
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
@@ -273,8 +274,13 @@ class Solver(ABC):
         raise InputError(f"The solver {self.name} ranks one target at a time: use chaining.")
 
     def check(self, queries: Sequence[Query]) -> None:
-        """Refuse what the solver does not take; queries of one shape stand or fall together."""
+        """Refuse what the solver does not take; queries of one shape stand or fall together.
+
+        Of a model with weights that are no numbers nothing is taken: a candidate that they touch
+        could vanish from what an unknown may be, and nobody would see it. Looked at once a model.
+        """
         self.budget.check_time()
+        self.model.keep("sound weights", lambda: check_weights(self.model))
         why = self.refusal(queries[0])
         if why is not None:
             raise InputError(why)
