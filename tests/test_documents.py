@@ -29,6 +29,7 @@ PAGES = [
     "mathematics",
     "quickstart",
     "queries",
+    "sparql",
     "training",
     "models",
     "data",

@@ -22,6 +22,7 @@ from knowledge_sheaves.graph.readers.load import read
 from knowledge_sheaves.graph.readers.negatives import read_false
 from knowledge_sheaves.notebook import facts, folded
 from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.full import Result, Sparql
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking import Predictions, Predictor, Side
 from knowledge_sheaves.training import Progress, TrainingConfig
@@ -34,8 +35,8 @@ class Model(Asker):
     """A model that can be asked, judged and saved; `train` and `load` return one.
 
     ``answer`` takes questions over several steps, ``decide`` those that are true or false,
-    ``predict`` single facts. ``embedding`` holds the vectors and the maps, ``options`` are the
-    defaults of questions.
+    ``predict`` single facts, ``sparql`` all of SPARQL over facts and predictions. ``embedding``
+    holds the vectors and the maps, ``options`` are the defaults of questions.
 
     >>> import knowledge_sheaves as ks
     >>> facts = [("Ann", "knows", "Bob"), ("Bob", "likes", "Fargo"), ("Cy", "likes", "Fargo")]
@@ -73,6 +74,19 @@ class Model(Asker):
         """
         predictor = Predictor(self.model, self.options.known or ALL)
         return predictor.predict(head, relation, tail, top=top, new=new)
+
+    def sparql(self, query: str, form: str | None = None, *, facts_only: bool = False) -> Result:
+        """Answer all of SPARQL from the facts, and blocks ``SERVICE ks:predict`` from predictions.
+
+        ``form`` is how the result is to be written, if it is: json, xml, csv or tsv, and ttl, nt or
+        jsonld for a graph. With ``facts_only`` blocks are refused.
+
+        >>> import knowledge_sheaves as ks
+        >>> model = ks.train(ks.KnowledgeGraph.from_triples([("Ann", "knows", "Bob")]), epochs=1)
+        >>> list(model.sparql("SELECT ?o { ?s ?p ?o }").rows())
+        [{'?o': 'Bob'}]
+        """
+        return Sparql(self).run(query, form, facts_only=facts_only)
 
     def neighbours(self, entity: str, top: int = 10) -> list[Neighbour]:
         """The entities of the same type whose vectors are nearest to that of one."""

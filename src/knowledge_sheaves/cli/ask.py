@@ -76,7 +76,12 @@ class Prompt:
     def answer(self, text: str) -> None:
         """Answer one question."""
         from knowledge_sheaves.cli.query import Result
+        from knowledge_sheaves.cli.sparql import show_full
+        from knowledge_sheaves.query.full import is_full
 
+        if is_full(text):
+            show_full(self.asker, text, None)
+            return
         budget = self.asker.options.budget()
         asked = self.asker.read(text, budget)
         if asked.form == "ask":

@@ -58,6 +58,17 @@ def query(
     new: Annotated[bool, typer.Option("--new", help="Leave out what the facts answer.")] = False,
     known: Known = "all",
     type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
+    facts_only: Annotated[
+        bool, typer.Option("--facts-only", help="Predict nothing: all of SPARQL over the facts.")
+    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="Of full SPARQL: json, xml, csv, tsv; for graphs ttl, nt, jsonld.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the reasons for the best answer: SVG, PNG or PDF."),
@@ -74,15 +85,20 @@ def query(
 
     The probability of an answer is calibrated on validation facts; the energy is what is left when
     all unknowns are chosen as well as they can be (for chaining, -log of the probability). --json
-    prints the W3C's SPARQL results format with rank, energy and probability added.
+    prints the W3C's SPARQL results format with rank, energy and probability added. With
+    --facts-only, or where the query has blocks SERVICE ks:predict { … }, it may be any SPARQL.
 
     \b
     Examples:
       sheaves query model/ 'SELECT ?x { :virus :causes/:affects ?x }' --top 5
       sheaves query model/ 'virus causes ?y . ?x treats ?y' --explain
       sheaves query model/ 'ASK { :virus :causes :neoplastic_process }'
+      sheaves query model/ --facts-only 'SELECT (COUNT(*) AS ?n) { ?x :treats ?y }'
     """
+    from knowledge_sheaves.cli.sparql import refuse_options, show_full
+    from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.full import is_full
 
     source = _source(text, file, jsonl)
     options = make_options(
@@ -93,6 +109,19 @@ def query(
     )
     asker = Asker(load_model(model), options)
     asker.wanted(1, type=type)  # a wrong type is a wrong option, whatever the query
+    only_plain = {
+        "--top": top is not None,
+        "--explain": explain,
+        "--new": new,
+        "--type": type is not None,
+        "--plot": plot is not None,
+    }
+    if source is not None and is_full(source, facts_only):
+        refuse_options([name for name, given in only_plain.items() if given])
+        show_full(asker, source, "json" if as_json else form, facts_only)
+        return
+    if form is not None or facts_only:
+        raise InputError("--format and --facts-only are for one query in full SPARQL.")
     if source is None:
         assert jsonl is not None
         _answer_many(asker, jsonl, top, new, type, explain)

@@ -15,6 +15,7 @@ from typing import Any
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.asking import Asker, count
+from knowledge_sheaves.query.full import Sparql, is_full
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.results import select_json
@@ -113,6 +114,9 @@ class _Batch:
                 found[place] = {"error": question.error}
                 continue
             try:
+                if is_full(question.text):
+                    found[place] = json.loads(Sparql(self.asker).run(question.text, "json").data)
+                    continue
                 budget = self.asker.options.budget()
                 asked = self.asker.read(question.text, budget)
                 if asked.form == "ask":

@@ -7,14 +7,13 @@ with such a name keeps it for itself.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from knowledge_sheaves.query.answers import Answer, Answers
+from knowledge_sheaves.query.language.iris import is_iri
 from knowledge_sheaves.query.pattern import Variable
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
-_IRI = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|urn:|mailto:)[^\s<>\"{}|\\^`]*")
 
 
 def select_json(
@@ -40,7 +39,7 @@ def term(name: str) -> dict[str, str]:
     """
     if name.startswith("_:"):
         return {"type": "bnode", "value": name.removeprefix("_:")}
-    return {"type": "uri" if _IRI.fullmatch(name) else "literal", "value": name}
+    return {"type": "uri" if is_iri(name) else "literal", "value": name}
 
 
 def _binding(variables: tuple[str, ...], answer: Answer, answers: Answers) -> dict[str, Any]:

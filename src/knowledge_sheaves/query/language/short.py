@@ -17,7 +17,7 @@ from knowledge_sheaves.graph.names import find_entity, find_relation
 from knowledge_sheaves.query.language.names import sparql_name
 from knowledge_sheaves.query.language.sparql_text import check_length
 
-_FORMS = "SELECT|ASK|PREFIX|BASE|CONSTRUCT|DESCRIBE|INSERT|DELETE"
+_FORMS = r"SELECT|ASK|PREFIX|BASE|CONSTRUCT|DESCRIBE|INSERT|DELETE|LOAD(?=\s+(?:SILENT\s+)?<)"
 _SPARQL = re.compile(rf"(?:\#[^\n]*\n\s*+)*+(?:{_FORMS})\b", re.IGNORECASE)
 _WHERE = re.compile(r"(\?\w+)\s+where\s+", re.IGNORECASE)
 _STOP = re.compile(r"(?:^|\s)\.(?=\s|$)|\n")

@@ -6,7 +6,7 @@ fresh unknown in its middle and ``^a`` is an edge the other way. `names` says ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
@@ -58,8 +58,14 @@ class ParsedQuery:
     limit: int | None = None
 
 
-def parse_sparql(text: str, graph: KnowledgeGraph, budget: Budget | None = None) -> ParsedQuery:
-    """Read a SPARQL query about a graph.
+def parse_sparql(
+    text: str,
+    graph: KnowledgeGraph,
+    budget: Budget | None = None,
+    *,
+    visible: Collection[str] | None = None,
+) -> ParsedQuery:
+    """Read a SPARQL query about a graph; of ``SELECT *`` only what is ``visible`` is asked for.
 
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
@@ -78,14 +84,39 @@ did you mean 'Sachin'?
         node = node.p
     reader = _Reader(graph)
     patterns = reader.patterns(node.p)
-    if said.algebra.name == "AskQuery":
+    projected: tuple[Variable, ...] = ()
+    if said.takes_all:
+        found = _in_scope(patterns, said)
+        projected = tuple(n for n in found if visible is None or n in visible)
+    elif said.algebra.name == "SelectQuery":
+        projected = tuple(dict.fromkeys(Variable(f"?{name}") for name in node.PV))
+    if not projected and (said.algebra.name == "AskQuery" or visible is not None):
         asked, targets = _with_target(_settled(patterns, ()))
         return ParsedQuery(_query(targets, asked, reader), "ask", (), limit)
-    projected = tuple(dict.fromkeys(Variable(f"?{name}") for name in node.PV))
-    if said.takes_all:
-        projected = _in_scope(patterns, said)
     query = _query(projected, _settled(patterns, projected), reader)
     return ParsedQuery(query, "select", projected, limit)
+
+
+def with_entities(
+    query: Query, values: Mapping[Variable, Entity], graph: KnowledgeGraph
+) -> Query | None:
+    """The query with entities in the place of targets; None where nothing can be an answer.
+
+    Where no target is left, it asks whether something holds.
+
+    >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob")])
+    >>> asked = parse_sparql("SELECT * { ?x :knows ?y }", graph).query
+    >>> with_entities(asked, {Variable("?x"): Entity(0)}, graph).patterns[0].edges
+    (Edge(head=0, relation=0, tail='?y'),)
+    """
+    put = list(_present(substitute(pattern, values) for pattern in query.patterns))
+    fit, _ = fitting(put, graph)
+    if not fit:
+        return None
+    targets = tuple(target for target in query.targets if target not in values)
+    if not targets:
+        fit, targets = _with_target(fit)
+    return Query(targets, tuple(dict.fromkeys(fit)))
 
 
 def _settled(patterns: Sequence[Pattern], keep: tuple[Variable, ...]) -> list[Pattern]:

@@ -22,15 +22,16 @@ MOST_DIGITS = 18
 
 SUPPORTED = (
     "supported are SELECT and ASK with triples, paths by / ^ |, UNION, FILTER NOT EXISTS, MINUS, "
-    "VALUES, FILTER(?x != ?y) and LIMIT"
+    "VALUES, FILTER(?x != ?y) and LIMIT; the facts (--facts-only, model.sparql) take all of SPARQL"
 )
 _FORMS = {"SELECT", "ASK", "WHERE", "DISTINCT", "REDUCED", "LIMIT", "PREFIX", "BASE"}
 _PARTS = {"UNION", "FILTER", "NOT", "EXISTS", "MINUS", "VALUES", "UNDEF", "A"}
 _OPERATORS = frozenset(["{", "}", "(", ")", "[", "]", ".", ";", ",", "/", "|", "^", "!=", "&&"])
-_UPDATES = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
+UPDATES = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
 _HINTS = {
     "ORDER": "answers come ranked, the best first",
     "EXISTS": "write its triples into the pattern instead",
+    "SERVICE": "a query with a block of predictions goes to model.sparql",
     "IN": "write VALUES, or one != for each name",
     "=": "use one name for both, or VALUES",
 }
@@ -104,6 +105,11 @@ def read(text: str, budget: Budget | None = None) -> ReadQuery:
         tree = _parse(single, tokens)
     algebra = translateQuery(tree, initNs={"": NAMESPACE}).algebra
     return ReadQuery(algebra, takes_all, tuple(variables))
+
+
+def check_syntax(text: str) -> None:
+    """Refuse what is not SPARQL 1.1, with its place."""
+    _parse(text, [token for token in _tokens(text) if token.kind != "comment"])
 
 
 def _parse(text: str, tokens: Sequence[Token]) -> Any:
@@ -229,7 +235,7 @@ def _syntax_error(text: str, tokens: Sequence[Token], start: int) -> str:
         if token.word in ('"', "'"):
             return f"The string that starts at {place(text, token.start)} does not end."
     first = _first_keyword(tokens)
-    if first is not None and first.word in _UPDATES:
+    if first is not None and first.word in UPDATES:
         return unsupported(first.word, text, first.start)
     rest = " ".join(text[start:].split())
     if not rest:

@@ -1,0 +1,70 @@
+"""Names as IRIs, both ways: one mapping for whatever speaks RDF.
+
+A name that is an IRI stays what it is, ``_:b1`` is a blank node, and any other name stands behind
+`NAMESPACE`, its odd characters percent-encoded: ``Star Wars`` is ``<urn:name:Star%20Wars>``, which
+the query language reads as the name.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from pyoxigraph import NamedNode
+
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.language.names import NAMESPACE
+
+BLANK = re.compile(r"_:(?=\w)[\w:.-]*[\w:-]")
+_IRI = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://|urn:|mailto:)[^\s<>\"{}|\\^`]*")
+_ODD = re.compile(r"[^\w.~:@!$&'()*+,;=/-]")
+
+
+def is_iri(name: str) -> bool:
+    """Whether a name is an IRI as it stands, and no name of a table that has a colon in it.
+
+    >>> is_iri("http://example.org/Fargo"), is_iri("gene:17"), is_iri("http://a:b/")
+    (True, False, False)
+    """
+    return bool(_IRI.fullmatch(name)) and _is_valid(name)
+
+
+def iri_of(name: str) -> str:
+    """The IRI of an entity, a relation or a type that is no blank node.
+
+    >>> iri_of("http://example.org/Fargo"), iri_of("Star Wars"), iri_of("100 %")
+    ('http://example.org/Fargo', 'urn:name:Star%20Wars', 'urn:name:100%20%25')
+    """
+    if is_iri(name):
+        return name
+    readable = NAMESPACE + _ODD.sub(lambda odd: _quoted(odd[0]), name)
+    return readable if _is_valid(readable) else NAMESPACE + _quoted(name)
+
+
+def name_of(iri: str) -> str:
+    """The name that an IRI stands for.
+
+    >>> name_of("urn:name:Star%20Wars"), name_of("http://example.org/Fargo")
+    ('Star Wars', 'http://example.org/Fargo')
+    """
+    if not iri.startswith(NAMESPACE):
+        return iri
+    return unquote(iri.removeprefix(NAMESPACE), errors="surrogatepass")
+
+
+def entity_of(iri: str, graph: KnowledgeGraph) -> int | None:
+    """The entity that an IRI stands for, None where the graph has none."""
+    found = graph.entities.get(name_of(iri))
+    return graph.entities.get(iri) if found is None else found
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")
+
+
+def _is_valid(iri: str) -> bool:
+    try:
+        NamedNode(iri)
+    except (ValueError, UnicodeEncodeError):
+        return False
+    return True
