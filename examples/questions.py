@@ -10,9 +10,11 @@ Run it with the folder of a model of UMLS, or without, to train one first.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import knowledge_sheaves as ks
-from knowledge_sheaves.query.explanation import Explanation, Reason
+from knowledge_sheaves.graph.labels import words
+from knowledge_sheaves.query.explanation import Explanation
 
 QUESTIONS = {
     "What prevents that which results from a disease or syndrome?": (
@@ -29,7 +31,8 @@ QUESTIONS = {
         "antibiotic affects ?x . not antibiotic disrupts ?x"
     ),
 }
-VERBS = {"result_of": "results from"}
+# Only training's facts count as known here, so that facts held back can show what was found.
+KNOWN = ks.Options(known="train")
 
 Fact = tuple[str, str, str]
 
@@ -38,7 +41,9 @@ def model_of_umls() -> ks.Model:
     """Train for a few seconds."""
     print("Training on UMLS; give the folder of a model to skip this.")
     training = ks.TrainingConfig(epochs=8, batch_size=256, negatives=None, n3=0.01, threads=1)
-    return ks.train("umls", "complex", training, dim=256)
+    model = ks.train("umls", "complex", training, dim=256)
+    model.options = KNOWN
+    return model
 
 
 def facts_held_back(model: ks.Model) -> set[Fact]:
@@ -47,34 +52,16 @@ def facts_held_back(model: ks.Model) -> set[Fact]:
     return {(h, r, t) for graph in splits for h, r, t in graph.decode(graph.triples)}
 
 
-def words(name: str) -> str:
-    """A name of UMLS as people write it."""
-    return VERBS.get(name, name).replace("_", " ")
-
-
-def sentence(reason: Reason, held_back: set[Fact]) -> str:
-    """One edge of an explanation, and where it comes from."""
-    fact = reason.head, reason.relation, reason.tail
-    said = " ".join(map(words, fact))
-    if reason.known:
-        return f"{said} (known)"
-    truth = "a fact held back" if fact in held_back else "not among the facts"
-    return f"{said} (predicted with probability {reason.probability:.2f}; {truth})"
-
-
-def because(explanation: Explanation, held_back: set[Fact]) -> list[str]:
-    """The reasons for an answer, and what speaks against it."""
-    reasons = [sentence(reason, held_back) for reason in explanation.reasons]
-    for part in (each.part for each in explanation.against):
-        denied = " and ".join(
-            " ".join(map(words, (r.head, r.relation, r.tail))) for r in part.reasons
-        )
-        reasons.append(f"it is unlikely that {denied} (probability {part.probability:.2f})")
-    return reasons
+def because(explanation: Explanation, held_back: set[Fact]) -> Iterator[str]:
+    """The reasons for an answer, and which of them are facts that training did not see."""
+    facts = [(reason.head, reason.relation, reason.tail) for reason in explanation.reasons]
+    for place, sentence in enumerate(explanation.sentences()):  # what speaks against it comes last
+        held = place < len(facts) and facts[place] in held_back
+        yield f"{sentence}, and a fact that was held back" if held else sentence
 
 
 def main() -> None:
-    model = ks.load(sys.argv[1]) if len(sys.argv) > 1 else model_of_umls()
+    model = ks.load(sys.argv[1], KNOWN) if len(sys.argv) > 1 else model_of_umls()
     held_back = facts_held_back(model)
     for question, query in QUESTIONS.items():
         everything = model.answer(query, top=model.graph.num_entities)

@@ -32,6 +32,9 @@ class ShownAnswer(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     @property
+    def labels(self) -> tuple[str | None, ...]: ...
+
+    @property
     def energy(self) -> float: ...
 
     @property
@@ -91,7 +94,7 @@ def answers_html(
     """
     rows: list[dict[str, object]] = [
         {"": answer.rank}
-        | {name.removeprefix("?"): of for name, of in zip(targets, answer.names, strict=True)}
+        | _named(targets, answer)
         | {"probability": answer.probability, "energy": answer.energy, "known": answer.known}
         for answer in answers
     ]
@@ -100,6 +103,14 @@ def answers_html(
         # The first picture says what the others are like, without filling the page.
         parts.append(folded(f"{place}.", each._repr_html_(), opened=place == 1))
     return "\n".join(parts)
+
+
+def _named(targets: Sequence[str], answer: ShownAnswer) -> dict[str, object]:
+    """The targets of an answer by what they are called, with their names beside that."""
+    cells: dict[str, object] = {}
+    for target, name, label in zip(targets, answer.names, answer.labels, strict=True):
+        cells |= {f"{target} label": label, target: name}
+    return cells
 
 
 def reasons_html(reasons: ShownReasons, plot: Callable[[Path], object]) -> str:

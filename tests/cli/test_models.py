@@ -122,7 +122,7 @@ def test_a_label_stands_for_its_entity(sheaves: Sheaves, typed_model: Path) -> N
         ),
         (
             ("--head", "Q1", "--relation", "likes"),
-            "'Q1' is of type 'Film' and cannot be the head of 'likes': that takes Person.",
+            "'Fargo' (Q1) is of type 'Film' and cannot be the head of 'likes': that takes Person.",
         ),
         (("--head", "Q1", "--tail", "Ann"), "The schema has no relation from 'Film' to 'Person'."),
         (("--head", "Ann"), "Give two of head, relation and tail; the third is what is asked for."),

@@ -154,10 +154,11 @@ def test_the_table_and_the_reasons(sheaves: Sheaves, trained: Path, tmp_path: Pa
     assert [line.split()[1] for line in lines if line.split()[:1] == ["4"]] == [best[3]]
     assert "Solved by chaining." in out
     for rank, name in enumerate(best[:3], 1):
-        assert f"{rank}. {name}" in lines
+        assert f"{rank}. {name.replace('_', ' ')}, because" in lines
         assert f"?x = {name}" in lines
     assert "4. " not in out, "the table has it, the drawings would be too many"
     assert out.count("◂─ causes ── virus") == 3
+    assert out.count("   - virus causes ") == 3
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Schema
+from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.graph.readers import load
 
 TRAIN = "Julia\tlikes\tFargo\nSachin\tlikes\tFargo\nJulia\tknows\tSachin\n"
@@ -185,3 +187,16 @@ def test_bundled_data_need_no_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_relations_are_labelled_by_a_table_of_either_order(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("a\tDaG\tb\n")
+    (tmp_path / "relation_labels.tsv").write_text("DaG\tassociates\textra\n")
+    (tmp_path / "turned.tsv").write_text("metaedge\tabbreviation\nDisease - has - Gene\tDaG\n")
+    (tmp_path / "other.tsv").write_text("CtD\ttreats\n")
+    given = {"associates": None, "Disease - has - Gene": tmp_path / "turned.tsv"}
+    for label, file in given.items():
+        (name,) = load(tmp_path, relation_labels=file).train.schema.relation_names
+        assert label_of(name) == label
+    with pytest.raises(InputError, match="none of its 1 rows is about a relation of the graph"):
+        load(tmp_path, relation_labels=tmp_path / "other.tsv")

@@ -10,6 +10,7 @@ import rdflib
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.graph.readers import Dataset, load
 
 X = "http://x.org/"
@@ -137,3 +138,17 @@ def test_ntriples_as_rdflib_writes_them(
         data = whole(write(tmp_path_factory.mktemp("nt") / "x.nt", graph))
         assert set(data.train.decode(data.train.triples)) == links
         assert data.train.num_triples == len(links)
+
+
+def test_relations_and_types_have_labels_in_the_language_that_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "films.ttl"
+    file.write_text(
+        "@prefix : <http://x/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':likes rdfs:label "likes"@en, "mag"@de-AT . :Film rdfs:label "film"@en, "Film"@de .\n'
+        ':ann :likes :fargo ; rdfs:label "Ann" . :fargo a :Film ; rdfs:label "Fargo"@en .\n'
+    )
+    for lang, relation, kind in ((None, "likes", "film"), ("de", "mag", "Film")):
+        graph = load(file, lang=lang).train
+        assert [label_of(name) for name in graph.schema.relation_names] == [relation]
+        assert graph.schema.types[graph.entity_types[1]].said == kind
+        assert [graph.name(place).label for place in range(2)] == ["Ann", "Fargo"]

@@ -165,8 +165,11 @@ class Completer:
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        names = {*graph.entities, *graph.schema.relation_names, *(graph.labels or {}).values()}
-        self.names = sorted(names)
+        from knowledge_sheaves.graph.labels import said
+
+        relations = graph.schema.relation_names
+        names = {*graph.entities, *relations, *(graph.labels or {}).values(), *map(said, relations)}
+        self.names = sorted(map(str, names))
 
     def complete(self, text: str, place: int) -> str | None:
         """Return the match at a place, or None behind the last, as readline asks."""

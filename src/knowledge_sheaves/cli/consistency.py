@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, Top, print_facts, print_json, print_table
+from knowledge_sheaves.cli.output import (
+    AsJson,
+    Top,
+    print_facts,
+    print_json,
+    print_table,
+    without_empty,
+)
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.consistency import Consistency, Discord
@@ -91,8 +98,9 @@ def _flow(found: Consistency) -> Iterator[dict[str, Any]]:
 
 
 def _rows(what: str, discords: Sequence[Discord]) -> list[dict[str, Any]]:
-    return [
+    rows = [
         {
+            f"{what} label": d.label,
             what: d.name,
             "facts": d.triples,
             "mean energy": d.energy,
@@ -102,3 +110,4 @@ def _rows(what: str, discords: Sequence[Discord]) -> list[dict[str, Any]]:
         }
         for d in discords
     ]
+    return without_empty(rows)

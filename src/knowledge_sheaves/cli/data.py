@@ -32,6 +32,12 @@ SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="A schema in YAML or JSON.")
 ]
 Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="A table of entity and label.")]
+RelationLabels = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A table of relation and label.")
+]
+Lang = Annotated[
+    str | None, typer.Option(help="The language of labels, where RDF has several, such as de.")
+]
 Delimiter = Annotated[
     str | None, typer.Option(help="What divides the columns of a text file; guessed if not given.")
 ]
@@ -64,6 +70,8 @@ class DataOptions:
     columns: str | None = None
     strict: bool = False
     keep_unseen: bool = False
+    relation_labels: Path | None = None
+    lang: str | None = None
 
     def load(self, source: str, seed: int) -> Dataset:
         """Read the data, and tell what a careful reader of the results would want to know."""
@@ -76,6 +84,8 @@ class DataOptions:
             types=self.types,
             schema=self.schema,
             labels=self.labels,
+            relation_labels=self.relation_labels,
+            lang=self.lang,
             strict=self.strict,
             text=TextFormat(delimiter=delimiter, columns=columns),
             seed=seed,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, print_json, print_table
+from knowledge_sheaves.cli.output import AsJson, named, print_json, print_table, without_empty
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding import SheafEmbedding
@@ -103,8 +103,8 @@ def _classify(model: SheafEmbedding, folder: Path, data: str | None, as_json: bo
         return
     largest_first = sorted(report.by_relation.items(), key=lambda pair: -pair[1].count)
     rows = [
-        {
-            "relation": name,
+        named("relation", name)
+        | {
             "facts": of.count,
             "accuracy": of.accuracy,
             "F1": of.f1,
@@ -113,7 +113,7 @@ def _classify(model: SheafEmbedding, folder: Path, data: str | None, as_json: bo
         }
         for name, of in [*largest_first, ("all", report.overall)]
     ]
-    print_table("Test facts and false ones, told apart", rows)
+    print_table("Test facts and false ones, told apart", without_empty(rows))
 
 
 def _tell_dropped(dropped: int, count: int) -> None:
@@ -153,9 +153,9 @@ def _rows(report: LinkPredictionReport, by: str) -> list[dict[str, Any]]:
     total = list(report.overall)[-1]
     measured = {name: sides[total] for name, sides in parts.items()}
     largest_first = sorted(measured.items(), key=lambda pair: -pair[1].count)
-    return [
-        {
-            by: name,
+    rows = [
+        named(by, name)
+        | {
             "ranks": of.count,
             "MRR": of.mrr,
             "H@1": of.hits_at_1,
@@ -166,6 +166,7 @@ def _rows(report: LinkPredictionReport, by: str) -> list[dict[str, Any]]:
         }
         for name, of in [*largest_first, ("all", report.overall[total])]
     ]
+    return without_empty(rows)
 
 
 def _remember(

@@ -34,7 +34,9 @@ def neighbours(
     measure = by or usual_measure(loaded)
     found = [each.to_dict() for each in nearest(loaded, entity, top, measure)]
     if as_json:
-        name = loaded.graph.entities[find_entity(loaded.graph, entity)]
-        print_json({"entity": name, "by": measure, "neighbours": found})
+        name = loaded.graph.name(find_entity(loaded.graph, entity))
+        about = {"entity": name, "label": name.label, "by": measure}
+        print_json(about | {"neighbours": found})
         return
+    found = [{"label": each["label"]} | each for each in found]
     print_table(f"Nearest to {entity}", without_empty(found), "" if found else "No others.")

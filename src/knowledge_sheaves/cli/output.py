@@ -86,6 +86,13 @@ def _cell(value: object) -> str:
     return f"{value:,.4f}" if isinstance(value, float) else shown(value)
 
 
+def named(column: str, name: str) -> dict[str, str | None]:
+    """The cells of a thing: its label, for people, and its name, which questions can use."""
+    from knowledge_sheaves.graph.labels import label_of
+
+    return {f"{column} label": label_of(name), column: str(name)}
+
+
 def without_empty(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Drop the fields that say nothing in any row."""
     said = {name for row in rows for name, value in row.items() if value is not None}

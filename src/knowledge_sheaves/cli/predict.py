@@ -40,6 +40,7 @@ def predict(
     if as_json:
         print_json({"query": asked, "answers": answers})
         return
+    answers = [{"label": answer["label"]} | answer for answer in answers]
     if len(predictor.graph.schema.types) == 1:
         answers = [answer | {"type": None} for answer in answers]
     title = "  ".join(word or "?" for word in asked.values())

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say, without_empty
+from knowledge_sheaves.cli.output import (
+    AsJson,
+    named,
+    print_json,
+    print_table,
+    say,
+    without_empty,
+)
 from knowledge_sheaves.cli.solvers import Known, Set, SolverName, make_options
 from knowledge_sheaves.plain import json_text
 
@@ -179,6 +186,7 @@ class Result:
 
     def show(self, explained: int = EXPLAINED) -> None:
         """Print a table, and below it the reasons for some answers."""
+        from knowledge_sheaves.graph.labels import words
         from knowledge_sheaves.query.drawing import draw
 
         answers = self.answers
@@ -187,7 +195,10 @@ class Result:
             return
         print_table("", without_empty(list(self._rows(answers))), self._note(answers))
         for place, reason in enumerate((answers.explanation or ())[:explained]):
-            say(f"\n{place + 1}. {' '.join(answers[place].names)}\n{draw(reason)}")
+            answer = answers[place]
+            title = f"{answer.rank}. {', '.join(map(words, answer.names))}, because"
+            because = "\n".join(f"   - {sentence}" for sentence in reason.sentences())
+            say(f"\n{title}\n{because}\n{draw(reason)}")
 
     def plot(self, path: Path) -> None:
         """Draw the reasons for the best answer."""
@@ -200,15 +211,11 @@ class Result:
         say(f"Wrote {path}", err=True)
 
     def _rows(self, answers: Answers) -> Iterator[dict[str, Any]]:
-        graph = self.asker.graph
-        labels = graph.labels or {}
-        for place, answer in enumerate(answers):
+        for answer in answers:
             names = dict(zip(answers.query.targets, answer.names, strict=True))
-            ids = dict(zip(answers.query.targets, answers.ids[place].tolist(), strict=True))
             row: dict[str, Any] = {"": answer.rank}
             for variable in self.asked.variables:
-                row[variable] = names[variable]
-                row[f"{variable} label"] = labels.get(ids[variable])
+                row |= named(variable, names[variable])
             yield row | {
                 "energy": round(answer.energy, 6) + 0.0,  # no -0.0000 for what is certain
                 "probability": answer.probability,

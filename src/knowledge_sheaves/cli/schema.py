@@ -31,7 +31,9 @@ def schema(
         print_json(described)
         return
     for title, rows in described.items():
-        print_table(title, rows)
+        unlabelled = all(row["label"] is None for row in rows)
+        shown = [{k: v for k, v in row.items() if k != "label" or not unlabelled} for row in rows]
+        print_table(title, shown)
 
 
 def _describe(loaded: Schema) -> dict[str, list[dict[str, Any]]]:

@@ -15,6 +15,8 @@ from knowledge_sheaves.cli.data import (
     Delimiter,
     KeepUnseen,
     Labels,
+    Lang,
+    RelationLabels,
     SchemaFile,
     Strict,
     Types,
@@ -66,6 +68,8 @@ def train(
     types: Types = None,
     schema: SchemaFile = None,
     labels: Labels = None,
+    relation_labels: RelationLabels = None,
+    lang: Lang = None,
     false: Annotated[
         Path | None,
         typer.Option(help="Triples that are known to be false: learned, and never answered."),
@@ -106,7 +110,9 @@ def train(
     # What can be refused is refused before hours of training.
     check_target(out)
     chosen, training = make_settings(config, options, settings)
-    about = DataOptions(types, schema, labels, delimiter, columns, strict, keep_unseen)
+    about = DataOptions(
+        *(types, schema, labels, delimiter, columns, strict, keep_unseen, relation_labels, lang)
+    )
     dataset = about.load(data, training.seed)
     if false is not None:
         from knowledge_sheaves.graph.readers.negatives import read_false
@@ -146,6 +152,17 @@ def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
 
 
 def _next_command(model: SheafEmbedding, out: Path) -> str:
-    head, relation, _ = model.graph.decode(model.graph.triples[:1])[0]
-    words = ["sheaves", "predict", str(out), "--head", head, "--relation", relation]
-    return shlex.join(words)
+    from knowledge_sheaves.errors import InputError
+    from knowledge_sheaves.graph.labels import said
+    from knowledge_sheaves.graph.names import Place, find_entity
+
+    graph = model.graph
+    head, edge, _ = graph.triples[0].tolist()
+    relation = graph.schema.relation_names[graph.schema.edge_names[edge]]
+    text = said(graph.name(head))
+    try:  # a label that several things have is no name to ask by
+        text = text if find_entity(graph, text, [Place(relation, "head")]) == head else ""
+    except InputError:
+        text = ""
+    words = ["sheaves", "predict", str(out), "--head", text or graph.entities[head]]
+    return shlex.join([*words, "--relation", relation])

@@ -17,6 +17,8 @@ import scipy.sparse.linalg as spla
 import torch
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import Relation
+from knowledge_sheaves.graph.labels import Name, label_of
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf
 from knowledge_sheaves.sheaf.sections import DENSE_LIMIT, rounding
 
@@ -40,6 +42,12 @@ class Discord:
     excess: float
     after: float
     """The mean energy once the heat has flown for a time of one over the mean eigenvalue."""
+    label: str | None = None
+
+    @property
+    def said(self) -> str:
+        """What people call it."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True)
@@ -325,7 +333,15 @@ def _lifted(model: SheafEmbedding) -> tuple[CellularSheaf, np.ndarray, np.ndarra
 def _by_relation(model: SheafEmbedding, before: np.ndarray, after: np.ndarray) -> list[Discord]:
     relations = model.graph.schema.relations
     repeated = len({r.name for r in relations}) < len(relations)
-    names = [f"{r.name} ({r.head} → {r.tail})" if repeated else r.name for r in relations]
+    kinds = {kind.name: kind.said for kind in model.graph.schema.types}
+
+    def named(r: Relation) -> Name:
+        if not repeated:
+            return Name(r.name, r.label)
+        ends = f"({kinds[r.head]} → {kinds[r.tail]})"
+        return Name(f"{r.name} ({r.head} → {r.tail})", f"{r.label or r.name} {ends}")
+
+    names = list(map(named, relations))
     return _discords(names, model.graph.triples[:, 1], before, after, before)
 
 
@@ -333,7 +349,7 @@ def _by_entity(model: SheafEmbedding, before: np.ndarray, after: np.ndarray) -> 
     heads, tails = model.graph.triples[:, 0], model.graph.triples[:, 2]
     loops = heads == tails  # the triples around an entity count each once
     owner = np.concatenate([heads, tails[~loops]])
-    names = [str(model.graph.entities[v]) for v in range(model.graph.num_entities)]
+    names = list(map(model.graph.name, range(model.graph.num_entities)))
     twice = [np.concatenate([e, e[~loops]]) for e in (before, after)]
     return _discords(names, owner, twice[0], twice[1], before)
 
@@ -351,12 +367,13 @@ def _discords(
     sums, later = (np.bincount(owner, weights=e, minlength=size) for e in (before, after))
     found = [
         Discord(
-            name,
+            str(name),
             int(n),
             float(s / n),
             float(s / total) if total else 0.0,
             float(s - n * mean),
             float(a / n),
+            label_of(name),
         )
         for name, n, s, a in zip(names, counts, sums, later, strict=True)
         if n

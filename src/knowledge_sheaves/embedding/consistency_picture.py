@@ -84,7 +84,7 @@ def _relations(axes: Axes, found: Consistency, top: int) -> None:
     axes.barh(
         rows - 0.2, [d.after for d in shown], 0.4, color=AFTER, label="after the time 1 of the flow"
     )
-    names = [d.name if len(d.name) < 40 else d.name[:38] + "…" for d in shown]
+    names = [d.said if len(d.said) < 40 else d.said[:38] + "…" for d in shown]
     axes.set_yticks(rows, list(map(for_matplotlib, names)))
     axes.axvline(found.energy / found.triples, color="black", linestyle=":", label="all triples")
     axes.set_xlabel("mean energy of a triple")

@@ -55,16 +55,11 @@ def neighbours(
     cosines, distances = _compare(model, model.entities.of_type(kind).flatten(1), mine)
     order = -cosines if (by or usual_measure(model)) == "cosine" else distances.clone()
     order[mine] = torch.inf
-    labels = graph.labels or {}
     rows = order.topk(min(top, len(same) - 1), largest=False).indices.tolist()
+    named = [graph.name(int(same[row])) for row in rows]
     return [
-        Neighbour(
-            graph.entities[int(same[row])],
-            labels.get(int(same[row])),
-            float(cosines[row]),
-            float(distances[row]),
-        )
-        for row in rows
+        Neighbour(str(name), name.label, float(cosines[row]), float(distances[row]))
+        for name, row in zip(named, rows, strict=True)
     ]
 
 

@@ -18,6 +18,7 @@ from knowledge_sheaves.evaluation.matching import matched
 from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph.labels import label_of, said
 from knowledge_sheaves.notebook import table as html_table
 from knowledge_sheaves.plain import printable
 from knowledge_sheaves.ranking import RankMetrics, Ranks, Scorer, Side, rank_triples, ranked_side
@@ -95,7 +96,7 @@ class LinkPredictionReport:
             "overall": _plain(self.overall),
             "by_pattern": {name: _plain(sides) for name, sides in self.by_pattern.items()},
             "by_relation": {
-                name: {"patterns": list(self.patterns[name]), **_plain(sides)}
+                name: _label(name) | {"patterns": list(self.patterns[name]), **_plain(sides)}
                 for name, sides in self.by_relation.items()
             },
         }
@@ -176,6 +177,11 @@ def _plain(sides: BySide) -> dict[str, dict[str, int | float]]:
     return {side: metrics.to_dict() for side, metrics in sides.items()}
 
 
+def _label(name: str) -> dict[str, Any]:
+    label = label_of(name)
+    return {} if label is None else {"label": label}
+
+
 def _protocol(side: Side, filtered: Sequence[str]) -> str:
     facts = "+".join(filtered)
     return f"filtered, realistic ranks, {SIDES[side]}, known facts of {facts} filtered"
@@ -191,6 +197,10 @@ def _table(title: str, rows: Iterable[tuple[str, RankMetrics]]) -> Table:
         cells = [f"{share:.3f}" for share in shares]
         # Names are the user's, not markup.
         table.add_row(
-            Text(printable(name)), f"{of.count:,}", *cells, f"{of.mean_rank:,.1f}", f"{of.amri:.3f}"
+            Text(printable(said(name))),
+            f"{of.count:,}",
+            *cells,
+            f"{of.mean_rank:,.1f}",
+            f"{of.amri:.3f}",
         )
     return table

@@ -21,6 +21,7 @@ from knowledge_sheaves.graph.arrays import (
     offsets_of,
     sort_columns,
 )
+from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.lookups import Lookups
 from knowledge_sheaves.graph.multigraph import GraphMorphism, Multigraph
 from knowledge_sheaves.graph.rows import Row, find_edges, pair_counts, refuse, transpose
@@ -87,6 +88,7 @@ class KnowledgeGraph(Lookups):
         entities: Iterable[str] | None = None,
         type_choice: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
+        relation_labels: Mapping[str, str] | None = None,
     ) -> KnowledgeGraph:
         """Build a graph from names, in the given schema or in one read off the triples.
 
@@ -121,6 +123,8 @@ class KnowledgeGraph(Lookups):
                 min_pair_count=min_pair_count,
                 strict=strict,
             )
+        if relation_labels is not None:
+            schema = schema.labelled(relation_labels, {})
         edges = find_edges(schema, known, entity_types, relations, head_ids, tail_ids)
         by_id = {known.id(name): text for name, text in (labels or {}).items() if name in known}
         return cls(
@@ -228,6 +232,15 @@ class KnowledgeGraph(Lookups):
         """The places of all triples ordered by edge of the schema, and where each edge starts."""
         order = np.argsort(self.triples[:, 1], kind="stable")
         return order, offsets_of(np.bincount(self.triples[:, 1], minlength=self.num_relations))
+
+    def name(self, entity: int) -> Name:
+        """The name of an entity, with its label.
+
+        >>> graph = KnowledgeGraph.from_triples([("Q1", "likes", "Q2")], labels={"Q2": "Fargo"})
+        >>> graph.name(1), graph.name(1).label, graph.name(0).label
+        ('Q2', 'Fargo', None)
+        """
+        return Name(self.entities[entity], (self.labels or {}).get(entity))
 
     def entities_of_type(self, type: int | str) -> IntArray:
         """Return the sorted ids of the entities of a type.

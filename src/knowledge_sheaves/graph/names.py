@@ -1,19 +1,34 @@
-"""What a user calls things: entities by name or by label, relations by name."""
+"""What a user calls things: entities and relations, by name or by label."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.arrays import BoolArray
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
-from knowledge_sheaves.graph.vocabulary import suggestion
+from knowledge_sheaves.graph.labels import label_of, quoted, said
+from knowledge_sheaves.graph.vocabulary import MOST_SUGGESTED, did_you_mean, near_names
 
 MOST_LISTED = 10
+End = Literal["head", "tail"]
 
 
-def find_entity(graph: KnowledgeGraph, text: str) -> int:
+class Place(NamedTuple):
+    """Where a name stands: at an end of a relation, which says what it can mean."""
+
+    relation: str
+    end: End
+
+
+def find_entity(graph: KnowledgeGraph, text: str, places: Sequence[Place] = ()) -> int:
     """Return the entity with this name, or the one with this label.
+
+    ``places`` are where the name stands. Of several entities with one label the one is meant that
+    can stand there, and what can stand there is suggested first.
 
     >>> graph = KnowledgeGraph.from_triples([("Q1", "likes", "Q2")], labels={"Q2": "Fargo"})
     >>> find_entity(graph, "Q1"), find_entity(graph, "Fargo")
@@ -24,6 +39,9 @@ def find_entity(graph: KnowledgeGraph, text: str) -> int:
         return place
     labels = graph.labels or {}
     meant = [entity for entity, label in labels.items() if label == text]
+    if len(meant) > 1:
+        fits = _fitting(graph, places)
+        meant = [entity for entity in meant if fits[entity]] or meant
     if len(meant) == 1:
         return meant[0]
     if meant:
@@ -32,27 +50,86 @@ def find_entity(graph: KnowledgeGraph, text: str) -> int:
             f"{len(meant)} entities have the label {text!r}: ask by name for one of "
             f"{_listed(choice)}."
         )
-    near = suggestion(text, chain(graph.entities, labels.values()))
+    near = _suggested(graph, text, places)
     raise InputError(f"No entity has the name or label {text!r}{near or '.'}")
 
 
 def find_relation(graph: KnowledgeGraph, text: str) -> str:
-    """Return the relation's name where there is such a relation.
+    """Return the name of the relation with this name, or of the one with this label.
 
-    >>> graph = KnowledgeGraph.from_triples([("a", "likes", "b")])
+    >>> graph = KnowledgeGraph.from_triples([("a", "likes", "b")], relation_labels={"likes": "has"})
+    >>> find_relation(graph, "has")
+    'likes'
     >>> find_relation(graph, "like")
     Traceback (most recent call last):
-    knowledge_sheaves.errors.InputError: There is no relation 'like'; did you mean 'likes'?
+    knowledge_sheaves.errors.InputError: There is no relation 'like'; did you mean 'has' (likes)?
     """
     names = graph.schema.relation_names
     if text in names:
-        return text
-    near = suggestion(text, names) or f": the graph has {_listed(map(repr, names))}."
-    raise InputError(f"There is no relation {text!r}{near}")
+        return names[names.index(text)]
+    meant = [name for name in names if label_of(name) == text]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise InputError(
+            f"{len(meant)} relations have the label {text!r}: ask by name for one of "
+            f"{_listed(repr(str(name)) for name in meant)}."
+        )
+    by_text = {label_of(name) or name: name for name in names} | {name: name for name in names}
+    near = dict.fromkeys(quoted(by_text[other]) for other in near_names(text, by_text))
+    listed = f": the graph has {_listed(map(quoted, names))}."
+    raise InputError(f"There is no relation {text!r}{did_you_mean(list(near)) or listed}")
+
+
+def _suggested(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> str:
+    """What is nearest in spelling, as the end of a sentence: what can stand there comes first."""
+    fits = _fitting(graph, places)
+    found: dict[int, None] = {}
+    for ids in (np.flatnonzero(fits), np.flatnonzero(~fits)):
+        by_text = _by_text(graph, ids.tolist())
+        found |= dict.fromkeys(e for other in near_names(text, by_text) for e in by_text[other])
+    shown = list(found)[:MOST_SUGGESTED]
+    told_apart = len(shown) > 1 and len(graph.schema.types) > 1
+
+    def choice(entity: int) -> str:
+        kind = f" of type {_type(graph, entity)}" if told_apart else ""
+        return f"{quoted(graph.name(entity))}{kind}"
+
+    return did_you_mean(list(map(choice, shown)))
+
+
+def _by_text(graph: KnowledgeGraph, entities: Iterable[int]) -> dict[str, list[int]]:
+    """Entities by what they may be called: name and label."""
+    found: dict[str, list[int]] = {}
+    for entity in entities:
+        name = graph.name(entity)
+        for text in {str(name), said(name)}:
+            found.setdefault(text, []).append(entity)
+    return found
+
+
+def _fitting(graph: KnowledgeGraph, places: Sequence[Place]) -> BoolArray:
+    """Which entities can stand in all those places: by their types, or else by the facts."""
+    fits = np.ones(graph.num_entities, np.bool_)
+    schema = graph.schema
+    for place in places:
+        try:
+            edges = schema.edges(find_relation(graph, place.relation))
+        except InputError:  # which is told where the relation is looked up
+            continue
+        if len(schema.types) > 1:
+            ends = schema.graph.heads if place.end == "head" else schema.graph.tails
+            fits &= np.isin(graph.entity_types, ends[edges])
+        else:
+            rows = graph.triples[np.isin(graph.triples[:, 1], edges)]
+            seen = np.zeros_like(fits)
+            seen[rows[:, 0 if place.end == "head" else 2]] = True
+            fits &= seen
+    return fits
 
 
 def _type(graph: KnowledgeGraph, entity: int) -> str:
-    return graph.schema.types[int(graph.entity_types[entity])].name
+    return graph.schema.types[int(graph.entity_types[entity])].said
 
 
 def _listed(words: Iterable[str]) -> str:

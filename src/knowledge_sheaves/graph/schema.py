@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
+from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.multigraph import Multigraph
 from knowledge_sheaves.graph.vocabulary import Vocabulary
 from knowledge_sheaves.notebook import table
@@ -24,15 +25,23 @@ DEFAULT_TYPE = "entity"
 class EntityType:
     """A type of entities; ``dim`` is the stalk dimension wanted, None leaves it to the model.
 
+    ``label`` is what people call it, where that is not its name.
+
     >>> EntityType("Person", dim=3)
     EntityType(name='Person', dim=3)
     """
 
     name: str
     dim: int | None = None
+    label: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_fields(self, names=("name",), flags=())
+
+    @property
+    def said(self) -> str:
+        """What people call it."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,8 @@ class Relation:
     The parts marked ``shared`` use one pair of restriction maps together (parameter tying), so
     rare pairs need no maps of their own. ``symmetric`` ties the tail map to the head map;
     ``functional`` says that a head has at most one tail; ``dim`` is the dimension of the edge
-    stalk, smaller than those of its types for a compressive relation.
+    stalk, smaller than those of its types for a compressive relation; ``label`` is what people
+    call it, where that is not its name.
 
     >>> Relation("favorite movie", "Person", "Film", functional=True).head
     'Person'
@@ -56,6 +66,7 @@ class Relation:
     symmetric: bool = False
     functional: bool = False
     dim: int | None = None
+    label: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_fields(
@@ -79,6 +90,8 @@ def _check_fields(value: EntityType | Relation, names: Iterable[str], flags: Ite
     for name in flags:
         if not isinstance(getattr(value, name), bool):
             raise InputError(f"{name} must be true or false, not {getattr(value, name)!r}.")
+    if value.label is not None and not isinstance(value.label, str):
+        raise InputError(f"The label of {value.name!r} must be a text, not {value.label!r}.")
     dim = value.dim
     if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
         raise InputError(f"The dim of {value.name!r} must be a positive whole number, not {dim!r}.")
@@ -123,10 +136,23 @@ class Schema:
         """The names of the types, in order."""
         return Vocabulary([kind.name for kind in self.types], kind="type")
 
-    @property
+    @cached_property
     def relation_names(self) -> tuple[str, ...]:
-        """The distinct names that users know, in order of first appearance."""
-        return tuple(self._relation_names)
+        """The distinct names that users know, in order of first appearance, with their labels."""
+        labels = {r.name: r.label for r in reversed(self.relations)}
+        return tuple(Name(name, labels[name]) for name in self._relation_names)
+
+    def labelled(self, relations: Mapping[str, str], types: Mapping[str, str]) -> Schema:
+        """The schema with what people call its relations and types.
+
+        >>> schema = Schema.single(["P57"]).labelled({"P57": "director"}, {})
+        >>> schema.relation_names[0].label
+        'director'
+        """
+        return Schema(
+            [replace(kind, label=types.get(kind.name, kind.label)) for kind in self.types],
+            [replace(r, label=relations.get(r.name, r.label)) for r in self.relations],
+        )
 
     @cached_property
     def graph(self) -> Multigraph:
@@ -136,11 +162,14 @@ class Schema:
         return Multigraph(len(self.types), np.array(heads, int), np.array(tails, int))
 
     def type_id(self, name: str) -> int:
-        """Return the vertex of a type.
+        """Return the vertex of a type, by its name or else its label.
 
         >>> Schema(["Person", "Film"], []).type_id("Film")
         1
         """
+        labelled = [place for place, kind in enumerate(self.types) if kind.label == name]
+        if name not in self.type_names and len(labelled) == 1:
+            return labelled[0]
         return self.type_names.id(name)
 
     @cached_property
@@ -249,7 +278,10 @@ functional=False, dim=None),)
         {'types': ['Person', {'name': 'Film', 'dim': 2}], 'relations': []}
         """
         return {
-            "types": [kind.name if kind.dim is None else _to_dict(kind) for kind in self.types],
+            "types": [
+                kind.name if kind.dim is None and not kind.label else _to_dict(kind)
+                for kind in self.types
+            ],
             "relations": [_to_dict(relation) for relation in self.relations],
         }
 

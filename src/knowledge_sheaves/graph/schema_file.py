@@ -5,7 +5,7 @@ types:
   - {name: Film, dim: 2}
 relations:
   - {name: friends, head: Person, tail: Person, symmetric: true}
-  - {name: favorite movie, head: Person, tail: Film}
+  - {name: favorite movie, head: Person, tail: Film, label: likes best}
 entities:            # optional: the type to use for an entity that has several, or none
   Fargo: Film
 """

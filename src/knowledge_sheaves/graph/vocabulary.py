@@ -15,6 +15,27 @@ from knowledge_sheaves.graph.arrays import IntArray, check_ids
 
 # Comparing strings is slow: a misspelt name must not cost a minute in a graph of millions.
 MOST_COMPARED = 50_000
+MOST_SUGGESTED = 3
+
+
+def near_names(name: str, names: Iterable[str], most: int = MOST_SUGGESTED) -> list[str]:
+    """The names that are nearest to one in spelling, the nearest first; capitals do not count.
+
+    >>> near_names("Frago", ["Fargo", "Primer", "fargo"])
+    ['Fargo', 'fargo']
+    """
+    folded, near_length = name.casefold(), max(2, len(name) // 4)
+    similar = (other for other in names if abs(len(other) - len(name)) <= near_length)
+    by_fold: dict[str, dict[str, None]] = {}
+    for other in islice(similar, MOST_COMPARED):
+        by_fold.setdefault(other.casefold(), {})[other] = None
+    near = difflib.get_close_matches(folded, by_fold, n=most, cutoff=0.7)
+    return [other for fold in near for other in by_fold[fold]]
+
+
+def did_you_mean(choices: Sequence[str]) -> str:
+    """Return "; did you mean ...?" for some choices, or "" where there are none."""
+    return "; did you mean " + " or ".join(choices) + "?" if choices else ""
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
@@ -23,13 +44,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     >>> suggestion("Frago", ["Fargo", "Primer"])
     "; did you mean 'Fargo'?"
     """
-    folded, near_length = name.casefold(), max(2, len(name) // 4)
-    similar = (other for other in names if abs(len(other) - len(name)) <= near_length)
-    by_fold = {other.casefold(): other for other in islice(similar, MOST_COMPARED)}
-    near = difflib.get_close_matches(folded, by_fold, n=3, cutoff=0.7)
-    if not near:
-        return ""
-    return "; did you mean " + " or ".join(repr(by_fold[other]) for other in near) + "?"
+    return did_you_mean([repr(other) for other in near_names(name, names)[:MOST_SUGGESTED]])
 
 
 class Vocabulary:

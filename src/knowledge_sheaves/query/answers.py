@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.notebook import answers_html
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.pattern import Query
@@ -33,13 +34,20 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: names of the targets, how good it is, and whether the facts hold it already."""
+    """One answer: names of the targets, how good it is, and whether the facts hold it already.
+
+    ``labels`` are what people call the targets, None where the graph has no label.
+    """
 
     names: tuple[str, ...]
     energy: float
     probability: float | None
     rank: int
     known: bool | None = None
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        return tuple(map(label_of, self.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +74,7 @@ class Answers:
         return len(self.ids)
 
     def __getitem__(self, place: int) -> Answer:
-        names = tuple(self.graph.entities.names(self.ids[place].tolist()))
+        names = tuple(map(self.graph.name, self.ids[place].tolist()))
         probability = None if self.probabilities is None else float(self.probabilities[place])
         known = None if self.known is None else bool(self.known[place])
         return Answer(names, float(self.energies[place]), probability, place + 1, known)
@@ -101,16 +109,31 @@ class Answers:
         return answers_html(self.query.targets, self, note, self.explanation)
 
     def _columns(self) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = {"rank": list(range(1, len(self) + 1))}
+        """A column per target, and one of labels where there are any; then what the model says."""
+        taken = {target.removeprefix("?") for target in self.query.targets}
+        columns: dict[str, list[Any]] = {free("rank", taken): list(range(1, len(self) + 1))}
         for place, target in enumerate(self.query.targets):
-            ids = self.ids[:, place].tolist()
-            columns[target.removeprefix("?")] = self.graph.entities.names(ids)
-        columns["energy"] = self.energies.tolist()
+            names = list(map(self.graph.name, self.ids[:, place].tolist()))
+            columns[target.removeprefix("?")] = list(map(str, names))
+            if self.graph.labels:
+                columns[f"{target.removeprefix('?')} label"] = [name.label for name in names]
+        columns[free("energy", taken)] = self.energies.tolist()
         if self.probabilities is not None:
-            columns["probability"] = self.probabilities.tolist()
+            columns[free("probability", taken)] = self.probabilities.tolist()
         if self.known is not None:
-            columns["known"] = self.known.tolist()
+            columns[free("known", taken)] = self.known.tolist()
         return columns
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """What a column of ours is called beside a user's variables, which keep their names.
+
+    >>> free("energy", ["x"]), free("energy", ["energy"])
+    ('energy', '_energy')
+    """
+    while name in taken:
+        name = f"_{name}"
+    return name
 
 
 BLOCK = 64

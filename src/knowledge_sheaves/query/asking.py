@@ -18,7 +18,7 @@ from knowledge_sheaves.graph.arrays import BoolArray
 from knowledge_sheaves.query.answers import Answers, Wanted, top
 from knowledge_sheaves.query.batches import alike, by_shape, slices
 from knowledge_sheaves.query.budget import Budget
-from knowledge_sheaves.query.explanation import Explanation
+from knowledge_sheaves.query.explanation import LIKELY, Explanation
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
@@ -26,8 +26,6 @@ from knowledge_sheaves.query.pattern import Query, Variable
 from knowledge_sheaves.query.solvers.base import Combinations, Scores, Solver
 
 TOP = 10
-LIKELY = 0.5
-"""From which probability on a prediction counts as yes."""
 ROWS_A_QUERY = 8
 """How many numbers for every entity answering one query takes, with what lies between."""
 MOST_COMBINATIONS = 10_000

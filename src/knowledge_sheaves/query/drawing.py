@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import writing
+from knowledge_sheaves.graph.labels import said
 from knowledge_sheaves.plain import printable
 from knowledge_sheaves.query.explanation import SEEN, Explanation, Reason, Witness
 from knowledge_sheaves.query.pattern import Variable
@@ -32,7 +33,7 @@ def vertex_label(variable: str, name: str) -> str:
     >>> vertex_label("?y", "Ann"), vertex_label("?.1", "Ann")
     ('?y = Ann', '? = Ann')
     """
-    return f"{variable if Variable(variable).is_named else '?'} = {name}"
+    return f"{variable if Variable(variable).is_named else '?'} = {said(name)}"
 
 
 # For the terminal: the target on top, its edges below it, every edge with what it costs.
@@ -106,17 +107,18 @@ def _apart(explanation: Explanation, indent: str, drawn: set[int]) -> Iterator[_
     for place, reason in enumerate(explanation.reasons):
         if place not in drawn:
             head, tail = (
-                vertex_label(term, name) if isinstance(term, str) else name
+                vertex_label(term, name) if isinstance(term, str) else said(name)
                 for term, name in zip(reason.edge.terms, (reason.head, reason.tail), strict=True)
             )
-            yield _Line(f"{indent}{head} ── {reason.relation} ─▸ {tail}", _note(reason))
+            yield _Line(f"{indent}{head} ── {said(reason.relation)} ─▸ {tail}", _note(reason))
 
 
 def _edge(reason: Reason, vertex: str) -> str:
     forwards = reason.edge.head == vertex
     other, name = (reason.edge.tail, reason.tail) if forwards else (reason.edge.head, reason.head)
-    label = vertex_label(other, name) if isinstance(other, str) else name
-    return f"── {reason.relation} ─▸ {label}" if forwards else f"◂─ {reason.relation} ── {label}"
+    label = vertex_label(other, name) if isinstance(other, str) else said(name)
+    relation = said(reason.relation)
+    return f"── {relation} ─▸ {label}" if forwards else f"◂─ {relation} ── {label}"
 
 
 def _note(reason: Reason) -> str:
@@ -158,9 +160,9 @@ def _beyond_edges(explanation: Explanation) -> Iterator[str]:
 def _candidate(witness: Witness) -> Iterator[str]:
     for other in witness.others:
         if other.probability is not None:
-            yield f"{other.name} (probability {other.probability:.3g})"
+            yield f"{said(other.name)} (probability {other.probability:.3g})"
         else:
-            yield f"{other.name} (energy {other.energy:.3g})"
+            yield f"{said(other.name)} (energy {other.energy:.3g})"
 
 
 # For a file: the target on the right, what is known on the left. A unit is an inch.
@@ -184,7 +186,7 @@ class _Arrow:
         elif chance is not None:
             words.append(f"p {chance:.2f}")
         word = "not " if self.negated else ""
-        return f"{word}{printable(reason.relation)}\n{', '.join(words)}"
+        return f"{word}{printable(said(reason.relation))}\n{', '.join(words)}"
 
 
 def plot(explanation: Explanation, path: str | Path) -> None:
@@ -230,7 +232,7 @@ def _arrows(explanation: Explanation, scope: str, negated: bool) -> Iterator[_Ar
 
 def _labels(arrow: _Arrow) -> Iterator[tuple[str, str]]:
     for key, name in ((arrow.start, arrow.reason.head), (arrow.end, arrow.reason.tail)):
-        yield key, printable(vertex_label(key, name) if key.startswith("?") else name)
+        yield key, printable(vertex_label(key, name) if key.startswith("?") else said(name))
 
 
 def _layout(

@@ -12,11 +12,14 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from knowledge_sheaves.embedding.probability import EPSILON
+from knowledge_sheaves.graph.labels import Name, label_of, words
 from knowledge_sheaves.notebook import reasons_html
 from knowledge_sheaves.query.pattern import Edge, Variable
 
 SEEN = 5e-5
 """An energy that four digits show."""
+LIKELY = 0.5
+"""From which probability on a prediction counts as yes."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,29 @@ class Reason:
     backwards: bool = False
 
     def __str__(self) -> str:
-        return f"{self.head} {self.relation} {self.tail} ({self.said})"
+        return f"{self.claim} ({self.said})"
+
+    @property
+    def claim(self) -> str:
+        """What the edge says, in words."""
+        return " ".join(map(words, (self.head, self.relation, self.tail)))
 
     @property
     def said(self) -> str:
         """Whether it is known, or how likely it is."""
         if self.known:
             return "known"
-        return "predicted" if self.probability is None else f"predicted, {self.probability:.2f}"
+        if self.probability is None:
+            return "predicted"
+        return f"predicted with probability {self.probability:.2f}"
 
     def to_dict(self) -> dict[str, object]:
-        """Everything by name, for programs."""
-        fields = asdict(self)
+        """Everything by name, for programs; labels stand beside names."""
+        fields: dict[str, object] = {}
+        for name, value in asdict(self).items():
+            fields[name] = value
+            if name in ("head", "relation", "tail"):
+                fields[f"{name}_label"] = label_of(value)
         del fields["edge"]
         return fields
 
@@ -69,6 +83,11 @@ class Candidate:
     probability: float | None = None
     energy: float | None = None
     distance: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """What there is by name, for programs."""
+        fields = {"name": self.name, "label": label_of(self.name)} | asdict(self)
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -89,10 +108,7 @@ class Witness:
 
     def to_dict(self) -> dict[str, object]:
         """Everything by name, for programs."""
-        shown = [
-            {name: value for name, value in asdict(candidate).items() if value is not None}
-            for candidate in (self.best, *self.others)
-        ]
+        shown = [candidate.to_dict() for candidate in (self.best, *self.others)]
         return {
             "variable": self.variable,
             "candidates": shown,
@@ -175,13 +191,14 @@ class Explanation:
         return "; ".join(self.sentences())
 
     def sentences(self) -> Iterator[str]:
-        """One for every edge, and one for every negated part."""
+        """The reasons in words: one for every edge, and one for every part that must not hold."""
         yield from map(str, self.reasons)
         for each in self.against:
-            best = " and ".join(map(str, each.part.reasons))
+            denied = " and ".join(reason.claim for reason in each.part.reasons)
             chance = each.part.branch_probability
-            how = "" if chance is None else f", with probability {chance:.2f}"
-            yield f"against it{how}: {best}"
+            how = "" if chance is None else f" (probability {chance:.2f})"
+            likely = chance is not None and chance >= LIKELY
+            yield f"{'against it: ' if likely else 'it is unlikely that '}{denied}{how}"
 
     def _repr_html_(self) -> str:
         # Drawings know explanations; the import waits until here so that these need not know them.
@@ -191,8 +208,11 @@ class Explanation:
 
     def to_dict(self) -> dict[str, object]:
         """Everything by name, for programs."""
+        named = {v: name for v, name in self.entities.items() if v.is_named}
         return {
-            "entities": {v: name for v, name in self.entities.items() if v.is_named},
+            "entities": named,
+            "labels": {v: name.label for v, name in named.items() if isinstance(name, Name)},
+            "sentences": list(self.sentences()),
             "probability": self.probability,
             "energy": self.energy,
             "edges": [reason.to_dict() for reason in self.reasons],

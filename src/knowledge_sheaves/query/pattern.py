@@ -21,7 +21,7 @@ import numpy as np
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.graph.vocabulary import suggestion
+from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 
 T = TypeVar("T")
 RelationId = NewType("RelationId", int)
@@ -303,14 +303,15 @@ def _target(given: str) -> Variable:
 def make_edge(row: Sequence[str], graph: KnowledgeGraph) -> Edge:
     """An edge from names; unknown names are errors with suggestions."""
     head, relation, tail = row
-    names = graph.schema.relation_names
-    if relation not in names:
-        raise InputError(f"There is no relation {relation!r}{suggestion(relation, names) or '.'}")
-    ends = [
-        Variable(name) if name.startswith("?") else Entity(graph.entities.id(name))
-        for name in (head, tail)
-    ]
-    return Edge(ends[0], RelationId(names.index(relation)), ends[1])
+    name = find_relation(graph, relation)
+
+    def term(text: str, end: End) -> Term:
+        if text.startswith("?"):
+            return Variable(text)
+        return Entity(find_entity(graph, text, [Place(name, end)]))
+
+    place = RelationId(graph.schema.relation_names.index(name))
+    return Edge(term(head, "head"), place, term(tail, "tail"))
 
 
 def _check(pattern: Pattern, targets: tuple[Variable, ...]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.query.pattern import Edge, Pattern, SchemaEdge, Term, Variable
 
 Kinds = frozenset[int]
@@ -61,8 +62,8 @@ def possible_types(
     for variable, entity in pattern.bound.items():
         found[variable] = found.get(variable, anything) & _own(entity, graph)
         if not found[variable]:
-            name = graph.entities[entity]
-            raise TypeClash(f"{variable} is said to be {name!r}, whose type it cannot have.")
+            name = quoted(graph.name(entity))
+            raise TypeClash(f"{variable} is said to be {name}, whose type it cannot have.")
     before: dict[Variable, Kinds] = {}
     while found != before:
         before = dict(found)
@@ -161,21 +162,22 @@ def _sentence(
     edge: Edge, ends: Sequence[Kinds], pairs: Sequence[tuple[int, int]], graph: KnowledgeGraph
 ) -> str:
     def types(kinds: Iterable[int]) -> str:
-        return " or ".join(sorted(graph.schema.types[kind].name for kind in kinds))
+        return " or ".join(sorted(graph.schema.types[kind].said for kind in kinds))
 
     def said(place: int) -> str:
         term: Term = edge.terms[place]
         if isinstance(term, Variable):
             return f"{term} at its {_ENDS[place]} must be of type {types(ends[place])} elsewhere"
-        return f"{graph.entities[term]!r} at its {_ENDS[place]} is of type {types(ends[place])}"
+        name = quoted(graph.name(term))
+        return f"{name} at its {_ENDS[place]} is of type {types(ends[place])}"
 
     wrong = [place for place in (0, 1) if not any(pair[place] in ends[place] for pair in pairs)]
     goes = sorted({f"from {types([head])} to {types([tail])}" for head, tail in pairs})
     shown = " or ".join(goes) if len(goes) <= _MOST_PAIRS else f"between {len(goes)} other pairs"
-    name = graph.schema.relation_names[edge.relation]
+    name = quoted(graph.schema.relation_names[edge.relation])
     if edge.head == edge.tail and not wrong:
-        return f"{name!r} goes {shown}, never back to the same type, so {edge.head} cannot be both."
-    return f"{name!r} goes {shown}, but {' and '.join(map(said, wrong or (0, 1)))}."
+        return f"{name} goes {shown}, never back to the same type, so {edge.head} cannot be both."
+    return f"{name} goes {shown}, but {' and '.join(map(said, wrong or (0, 1)))}."
 
 
 _ENDS = ("head", "tail")

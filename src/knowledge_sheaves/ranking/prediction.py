@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,13 +22,12 @@ from knowledge_sheaves.embedding.known import (
 from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray, KnowledgeGraph
-from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
+from knowledge_sheaves.graph.labels import quoted
+from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 from knowledge_sheaves.notebook import table
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
 from knowledge_sheaves.ranking.temperature import temperature
-
-End = Literal["head", "tail"]
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,18 @@ class Predictions(list[Prediction]):
 
         return pl.DataFrame([each.to_dict() for each in self])
 
+    def to_pandas(self) -> Any:
+        """The predictions as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame([each.to_dict() for each in self])
+
     def _repr_html_(self) -> str:
         return table([each.to_dict() for each in self]) if self else "<p>No answers.</p>"
+
+
+def _named(relation: Relation) -> tuple[str, str | None]:
+    return relation.name, relation.label
 
 
 class Predictor:
@@ -130,7 +139,9 @@ class Predictor:
     def _entities(
         self, target: End, given: str, relation: str, top: int, new: bool
     ) -> list[Prediction]:
-        entity, name = find_entity(self.graph, given), find_relation(self.graph, relation)
+        name = find_relation(self.graph, relation)
+        side: End = "head" if target == "tail" else "tail"
+        entity = find_entity(self.graph, given, [Place(name, side)])
         scores = self._score(target, entity, self._part(target, entity, name))
         false = self._false(target, entity, name)
         scores[false] = torch.inf
@@ -156,10 +167,10 @@ class Predictor:
         fitting = parts[ends[parts] == kind]
         if not len(fitting):
             side = "head" if target == "tail" else "tail"
-            kinds = ", ".join(sorted({schema.types[k].name for k in ends[parts].tolist()}))
+            kinds = ", ".join(sorted({schema.types[k].said for k in ends[parts].tolist()}))
             raise InputError(
-                f"{self.graph.entities[entity]!r} is of type {schema.types[kind].name!r} and cannot"
-                f" be the {side} of {name!r}: that takes {kinds}."
+                f"{quoted(self.graph.name(entity))} is of type {schema.types[kind].said!r} and "
+                f"cannot be the {side} of {quoted(name)}: that takes {kinds}."
             )
         return int(fitting[0])
 
@@ -208,10 +219,9 @@ class Predictor:
     def _answer(
         self, entity: int, energy: float, probability: float, known: dict[int, str]
     ) -> Prediction:
-        kind = self.graph.schema.types[int(self.graph.entity_types[entity])].name
-        label = (self.graph.labels or {}).get(entity)
-        name = self.graph.entities[entity]
-        return Prediction(name, label, kind, energy, probability, known.get(entity))
+        kind = self.graph.schema.types[int(self.graph.entity_types[entity])].said
+        name = self.graph.name(entity)
+        return Prediction(str(name), name.label, kind, energy, probability, known.get(entity))
 
     @torch.no_grad()
     def _relations(self, head: str, tail: str, top: int, new: bool) -> list[Prediction]:
@@ -226,8 +236,8 @@ class Predictor:
         graph = false_facts(self.model)
         if not len(edges):
             raise InputError(
-                f"The schema has no relation from {schema.types[int(kinds[h])].name!r} to "
-                f"{schema.types[int(kinds[t])].name!r}."
+                f"The schema has no relation from {schema.types[int(kinds[h])].said!r} to "
+                f"{schema.types[int(kinds[t])].said!r}."
             )
         triples = np.stack([np.full(len(edges), h), edges, np.full(len(edges), t)], 1)
         if graph is not None:
@@ -241,7 +251,7 @@ class Predictor:
             for edge in edges[graph.contains(triples)].tolist()
         }
         found = [
-            Prediction(schema.relations[edge].name, None, None, energy, share, known.get(edge))
+            Prediction(*_named(schema.relations[edge]), None, energy, share, known.get(edge))
             for edge, energy, share in zip(edges.tolist(), energies, shares, strict=True)
             if not (new and edge in known)
         ]

@@ -15,6 +15,7 @@ from knowledge_sheaves.graph.type_rules import TypesOf
 
 TYPE_FILES = ("entity_types", "types", "entity2types")
 LABEL_FILES = ("entity_names", "labels", "entity_labels")
+RELATION_LABEL_FILES = ("relation_names", "relation_labels")
 
 
 def find_file(
@@ -50,6 +51,12 @@ def read_labels(path: Path) -> dict[str, str]:
     """Read a table of entity and label, of which the first counts; more columns are ignored."""
     frame = read_table(path, ("entity", "label"), TextFormat(), extra=True)
     return dict(frame.unique("entity", keep="first", maintain_order=True).iter_rows())
+
+
+def read_relation_labels(path: Path) -> dict[str, str]:
+    """Read a table of relation and label in the same way."""
+    frame = read_table(path, ("relation", "label"), TextFormat(), extra=True)
+    return dict(frame.unique("relation", keep="first", maintain_order=True).iter_rows())
 
 
 def types_from_names(names: Sequence[str], pattern: str) -> dict[str, str]:

@@ -41,6 +41,8 @@ def read(
     types: TypesOf | str | Path | None = None,
     type_separator: str | None = None,
     labels: Mapping[str, str] | str | Path | None = None,
+    relation_labels: Mapping[str, str] | str | Path | None = None,
+    lang: str | None = None,
     strict: bool = False,
     min_type_count: int = 1,
     min_pair_count: int = 1,
@@ -53,23 +55,25 @@ def read(
 
     ``source`` is a folder with train, valid and test (text, Parquet or RDF); a file, or a folder
     with ``triples``, which is split here by ``sizes`` and ``seed``; a folder of the BetaE
-    benchmark; or the name of a PyKEEN data set. A folder may also hold ``types``, ``labels``
-    (text or Parquet) and ``schema.yaml``.
+    benchmark; or the name of a PyKEEN data set. A folder may also hold ``types``, ``labels``,
+    ``relation_labels`` (text or Parquet) and ``schema.yaml``.
 
     ``types`` is a mapping, a table of entity and type (``type_separator`` divides several in one
     field), ``"regex:..."`` with one group that finds the type at the start of the name (for
     NELL ``"regex:concept_([a-z]+)_"``), or ``"none"``. ``strict`` and the minimum counts are those
     of `KnowledgeGraph.from_triples`. Triples of valid and test with names that train never shows
-    are dropped and counted in the notes, as PyKEEN does; ``keep_unseen`` keeps them.
+    are dropped and counted in the notes, as PyKEEN does; ``keep_unseen`` keeps them. ``lang`` is
+    the language of the labels that RDF has in several.
 
     >>> read("nations")
     Dataset('nations': 14 entities of 1 types, 55 relations, triples: 1592 train, 199 valid, \
 201 test)
     """
     found = _find(source)
-    raw, name = _read(found, text or TextFormat())
+    raw, name = _read(found, text or TextFormat(), lang)
     folder = found if isinstance(found, Path) and found.is_dir() else None
-    raw = _with_about(raw, folder, types, type_separator, labels)
+    raw = _with_about(raw, folder, types, type_separator)
+    raw = _with_labels(raw, folder, labels, relation_labels)
     if "train" in raw.splits and not keep_unseen and not (folder and is_betae(folder)):
         raw = drop_unseen(raw)
     typing = _typing(schema, folder, strict, min_type_count, min_pair_count)
@@ -101,13 +105,15 @@ def _find(source: str | Path) -> Path | str:
     return source
 
 
-def _read(found: Path | str, form: TextFormat) -> tuple[Raw, str]:
+def _read(found: Path | str, form: TextFormat, lang: str | None) -> tuple[Raw, str]:
     if isinstance(found, str):
         return download(found), found
     if not found.is_dir():
-        return _read_files({"all": found}, form), _stem(found)
+        return _read_files({"all": found}, form, lang), _stem(found)
     name = found.resolve().name
-    return (read_betae(found) if is_betae(found) else _read_files(_files(found), form)), name
+    if is_betae(found):
+        return read_betae(found), name
+    return _read_files(_files(found), form, lang), name
 
 
 def _stem(path: Path) -> str:
@@ -130,10 +136,10 @@ def _files(folder: Path) -> dict[str, Path]:
     return {"all": whole}
 
 
-def _read_files(files: dict[str, Path], form: TextFormat) -> Raw:
+def _read_files(files: dict[str, Path], form: TextFormat, lang: str | None) -> Raw:
     kinds = {split: _kind(path) for split, path in files.items()}
     if set(kinds.values()) == {"rdf"}:
-        return rdf.read_rdf(files)
+        return rdf.read_rdf(files, lang)
     if "rdf" in kinds.values():
         names = ", ".join(path.name for path in files.values())
         raise InputError(f"{names}: write all splits as RDF, or all as tables.")
@@ -153,23 +159,48 @@ def _kind(path: Path) -> str:
 
 
 def _with_about(
+    raw: Raw, folder: Path | None, types: TypesOf | str | Path | None, separator: str | None
+) -> Raw:
+    """Add the types that the user points to, else those that lie in the folder."""
+    if folder is not None and types is None:
+        types = about.find_file(folder, about.TYPE_FILES)
+    if types is None:
+        return raw
+    found, notes = about.types_of(types, raw.entities, separator)
+    return replace(raw, types=found, notes=raw.notes + notes)
+
+
+def _with_labels(
     raw: Raw,
     folder: Path | None,
-    types: TypesOf | str | Path | None,
-    separator: str | None,
     labels: Mapping[str, str] | str | Path | None,
+    relation_labels: Mapping[str, str] | str | Path | None,
 ) -> Raw:
-    """Add the types and labels that the user points to, else those that lie in the folder."""
+    """Add the labels that the user points to, else those that lie in the folder."""
     if folder is not None:
-        types = about.find_file(folder, about.TYPE_FILES) if types is None else types
-        labels = about.find_file(folder, about.LABEL_FILES) if labels is None else labels
-    if types is not None:
-        found, notes = about.types_of(types, raw.entities, separator)
-        raw = replace(raw, types=found, notes=raw.notes + notes)
+        labels = labels or about.find_file(folder, about.LABEL_FILES)
+        relation_labels = relation_labels or about.find_file(folder, about.RELATION_LABEL_FILES)
     if labels is not None:
         given = labels if isinstance(labels, Mapping) else about.read_labels(Path(labels))
         raw = replace(raw, labels=given)
+    if relation_labels is not None:
+        of = relation_labels
+        given = of if isinstance(of, Mapping) else about.read_relation_labels(Path(of))
+        known = _about_relations(given, raw.relations)
+        if given and not known:
+            raise InputError(
+                f"{of}: none of its {len(given):,} rows is about a relation of the graph, such as "
+                f"{raw.relations[0]!r}; a row is a relation and its label."
+            )
+        raw = replace(raw, relation_labels=known)
     return raw
+
+
+def _about_relations(given: Mapping[str, str], relations: Sequence[str]) -> dict[str, str]:
+    """The labels of relations; where no name is one, the columns may stand the other way round."""
+    turned = {label: name for name, label in given.items()}
+    found = ({r: way[r] for r in relations if r in way} for way in (given, turned))
+    return next(filter(None, found), {})
 
 
 def _typing(

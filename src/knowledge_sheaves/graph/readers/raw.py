@@ -30,6 +30,7 @@ class Raw:
     types: TypesOf | None = None
     subclass_of: SubclassOf | None = None
     labels: Mapping[str, str] | None = None
+    relation_labels: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -135,6 +136,8 @@ def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
     chosen, kinds = _types(raw, typing, source)
     entity_types = kinds.ids(chosen)
     schema = typing.schema or _schema(raw, kinds, entity_types, typing)
+    if raw.labels or raw.relation_labels:
+        schema = schema.labelled(raw.relation_labels or {}, raw.labels or {})
     labels = None if raw.labels is None else _by_id(raw.labels, entities)
     graphs = {}
     for split, triples in raw.splits.items():

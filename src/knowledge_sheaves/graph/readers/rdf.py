@@ -1,6 +1,7 @@
 """RDF files: N-Triples and N-Quads by polars, the other forms by rdflib.
 
-`rdf:type` gives the types, `rdfs:label` the labels (no language or English first), and
+`rdf:type` gives the types, `rdfs:label` the labels of entities, types and relations (in the
+language that is wanted, else without one, else in English), and
 `rdfs:subClassOf` says which types are more specific: in a file whose entities have types it is
 no fact about entities; in one without, say a bare taxonomy, it is a relation like any other.
 Literals are skipped and counted. An entity is named by its IRI, or by the label of its blank node
@@ -48,8 +49,8 @@ HALVES = re.compile("[\ud800-\udfff]")
 BASE = "file:///"
 
 
-def read_rdf(files: dict[str, Path]) -> Raw:
-    """Read RDF files, one for each split."""
+def read_rdf(files: dict[str, Path], lang: str | None = None) -> Raw:
+    """Read RDF files, one for each split; labels in a language where there are such."""
     said = {split: _statements(path) for split, path in files.items()}
     relation = pl.col("relation")
     links = pl.concat([part.links for part in said.values()])
@@ -57,12 +58,13 @@ def read_rdf(files: dict[str, Path]) -> Raw:
     about = [TYPE, SUBCLASS] if len(types) else [TYPE]
     frames = {split: part.links.filter(~relation.is_in(about)) for split, part in said.items()}
     literals = sum(part.literals for part in said.values())
-    labels = _best_labels(label for part in said.values() for label in part.labels)
+    labels = _best_labels((label for part in said.values() for label in part.labels), lang)
     return replace(
         number_names(frames),
         types=_grouped(types) or None,
         subclass_of=_grouped(links.filter(relation == SUBCLASS)) or None,
         labels=labels or None,
+        relation_labels=labels or None,
         notes=_skipped(literals),
     )
 
@@ -84,16 +86,26 @@ def _grouped(links: pl.DataFrame) -> dict[str, list[str]]:
     return dict(links.group_by("head", maintain_order=True).agg("tail").iter_rows())
 
 
-def _best_labels(labels: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Keep one label a node: without a language, else English, else the first language."""
+def _best_labels(labels: Iterable[tuple[str, str, str]], lang: str | None = None) -> dict[str, str]:
+    """Keep one label a node: as wanted, else without a language, in English, in the first."""
 
-    def preference(label: tuple[str, str, str]) -> tuple[bool, bool, str]:
-        _, _, language = label
-        return language != "", not language.lower().startswith("en"), language
+    def preference(label: tuple[str, str, str]) -> tuple[bool, bool, bool, str]:
+        language = label[2].lower()
+        wanted = lang is not None and _is(language, lang.lower())
+        return not wanted, language != "", not _is(language, "en"), label[2]
 
     # From the least to the most preferred; of equals, the first in the file stays.
     ordered = sorted(labels, key=preference)[::-1]
     return {node: text for node, text, _ in ordered}
+
+
+def _is(language: str, wanted: str) -> bool:
+    """Whether a language is the one that is wanted: en-GB is English.
+
+    >>> _is("en-gb", "en"), _is("enm", "en")
+    (True, False)
+    """
+    return language == wanted or language.startswith(f"{wanted}-")
 
 
 def _parse(path: Path, form: str) -> Statements:

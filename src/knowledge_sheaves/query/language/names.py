@@ -8,7 +8,8 @@ Names that are IRIs are written as IRIs: ``<http://example.org/Fargo>``, or ``ex
   ``:Star%20Wars``;
 * in angle brackets, ``<Star Wars>``, where everything but ``<``, ``>`` and line breaks may stand
   (the first character is no blank and no ``=``);
-* for entities also in quotes, ``"Star Wars"``: the entity with that name or else that label.
+* for entities also in quotes, ``"Star Wars"``: the entity with that name or else that label, of
+  several the one that can stand in that place.
 
 A name is looked up as it is written, then as a label, with percent-encoding undone where that name
 does not exist.
@@ -17,13 +18,16 @@ does not exist.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 from rdflib import RDF, Literal, URIRef
+from rdflib.paths import InvPath, SequencePath
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.graph.labels import label_of
+from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 from knowledge_sheaves.query.pattern import RelationId
 
 NAMESPACE = "urn:name:"
@@ -69,8 +73,8 @@ def sparql_name(name: str) -> str:
     return f"<{quote(name, safe='')}>"
 
 
-def entity_id(term: URIRef | Literal, graph: KnowledgeGraph) -> int:
-    """Return the entity that a name, a label or an IRI of a query means.
+def entity_id(term: URIRef | Literal, graph: KnowledgeGraph, places: Sequence[Place] = ()) -> int:
+    """Return the entity that a name, a label or an IRI of a query means, where it stands.
 
     >>> graph = KnowledgeGraph.from_triples([("Q1", "likes", "Q2")], labels={"Q2": "Star Wars"})
     >>> entity_id(URIRef(NAMESPACE + "Q1"), graph), entity_id(Literal("Star Wars"), graph)
@@ -78,8 +82,25 @@ def entity_id(term: URIRef | Literal, graph: KnowledgeGraph) -> int:
     """
     text = plain(term)
     if isinstance(term, Literal) or text in graph.entities:
-        return find_entity(graph, text)
-    return find_entity(graph, unquote(text))
+        return find_entity(graph, text, places)
+    return find_entity(graph, unquote(text), places)
+
+
+def places(path: object, end: End) -> list[Place]:
+    """Where the head or the tail of a path stands: at the ends of which relations.
+
+    >>> from rdflib import URIRef
+    >>> places(~URIRef("urn:name:likes"), "head")
+    [Place(relation='likes', end='tail')]
+    """
+    match path:
+        case URIRef():
+            return [Place(plain(path), end)]
+        case InvPath():
+            return places(path.arg, "tail" if end == "head" else "head")
+        case SequencePath():
+            return places(path.args[0 if end == "head" else -1], end)
+    return []  # of alternatives any may be meant
 
 
 def relation_id(term: URIRef, graph: KnowledgeGraph) -> RelationId:
@@ -90,7 +111,7 @@ def relation_id(term: URIRef, graph: KnowledgeGraph) -> RelationId:
     0
     """
     text, names = plain(term), graph.schema.relation_names
-    if text not in names:
+    if text not in names and text not in map(label_of, names):
         text = unquote(text)
     if term == RDF.type and text not in names:
         raise InputError(

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.graph.labels import label_of
+from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 from knowledge_sheaves.query.language.names import sparql_name
 from knowledge_sheaves.query.language.sparql_text import check_length
 
@@ -74,7 +75,8 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
     if len(words) == 3:
         return _join(words, 1, 2)
     labels = frozenset((graph.labels or {}).values())
-    relations = frozenset(graph.schema.relation_names)
+    names = graph.schema.relation_names
+    relations = frozenset(names) | frozenset(filter(None, map(label_of, names)))
 
     def is_entity(text: str) -> bool:
         return text.startswith("?") or text in graph.entities or text in labels
@@ -110,8 +112,11 @@ def _cut(statement: str) -> str:
 
 def _write(row: Sequence[str], graph: KnowledgeGraph) -> str:
     head, relation, tail = row
-    ends = [
-        term if term.startswith("?") else sparql_name(graph.entities[find_entity(graph, term)])
-        for term in (head, tail)
-    ]
+
+    def term(text: str, end: End) -> str:
+        if text.startswith("?"):
+            return text
+        return sparql_name(graph.entities[find_entity(graph, text, [Place(relation, end)])])
+
+    ends = term(head, "head"), term(tail, "tail")
     return f"{ends[0]} {sparql_name(find_relation(graph, relation))} {ends[1]}"

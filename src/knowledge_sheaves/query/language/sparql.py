@@ -18,8 +18,9 @@ from rdflib.plugins.sparql.parserutils import CompValue
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.names import Place
 from knowledge_sheaves.query.budget import Budget
-from knowledge_sheaves.query.language.names import entity_id, plain, relation_id
+from knowledge_sheaves.query.language.names import entity_id, places, plain, relation_id
 from knowledge_sheaves.query.language.sparql_patterns import (
     bound_variables,
     exclude,
@@ -218,19 +219,20 @@ class _Reader:
     def _fresh(self) -> Variable:
         return Variable(f"?.{next(self._numbers)}")
 
-    def _term(self, term: Any) -> Term:
+    def _term(self, term: Any, at: Sequence[Place] = ()) -> Term:
         if isinstance(term, RdfVariable):
             return Variable(f"?{term}")
         if isinstance(term, BNode):
             return self._blanks.setdefault(term, self._fresh())
-        return Entity(entity_id(term, self.graph))
+        return Entity(entity_id(term, self.graph, at))
 
     def _path(self, head: Any, path: Any, tail: Any) -> list[Pattern]:
         if isinstance(path, RdfVariable):
             raise InputError(unsupported(f"The variable ?{path} in the place of a relation"))
         if path == RDF.type:  # what stands behind it is a type, and would be an unknown entity
             relation_id(path, self.graph)
-        return self._edges(self._term(head), path, self._term(tail))
+        first, last = self._term(head, places(path, "head")), self._term(tail, places(path, "tail"))
+        return self._edges(first, path, last)
 
     def _edges(self, head: Term, path: Any, tail: Term) -> list[Pattern]:
         match path:

@@ -298,7 +298,7 @@ class Solver(ABC):
         graph, relation = self.model.graph, edge.relation
         ends = [entities.get(t, t) if isinstance(t, Variable) else int(t) for t in edge.terms]
         # What stands for no entity keeps the name of its variable.
-        head, tail = (e if isinstance(e, Variable) else graph.entities[e] for e in ends)
+        head, tail = (e if isinstance(e, Variable) else graph.name(e) for e in ends)
         named = not any(isinstance(end, Variable) for end in ends)
         known = named and bool(self.facts.graph.by_name.contains([[ends[0], relation, ends[1]]])[0])
         name = graph.schema.relation_names[relation]
@@ -306,7 +306,7 @@ class Solver(ABC):
 
     def named(self, entities: dict[Variable, int]) -> dict[Variable, str]:
         """The names of what variables stand for."""
-        return {v: self.model.graph.entities[entity] for v, entity in entities.items()}
+        return {v: self.model.graph.name(entity) for v, entity in entities.items()}
 
 
 def restrict(

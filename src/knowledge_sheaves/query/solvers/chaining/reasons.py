@@ -188,7 +188,7 @@ def _witnesses(
 
 
 def _candidate(solver: Chaining, entity: int, value: float) -> Candidate:
-    name = solver.model.graph.entities[entity]
+    name = solver.model.graph.name(entity)
     if solver.by_energy:
         return Candidate(name, energy=-value)
     return Candidate(name, probability=math.exp(value))

@@ -149,6 +149,6 @@ class Placement(ABC):
         ids = model.entities_of_type(kind)[best.indices].tolist()
         found = zip(ids, best.values.tolist(), away.tolist(), strict=True)
         return {
-            entity: Candidate(model.graph.entities[entity], energy=energy, distance=distance)
+            entity: Candidate(model.graph.name(entity), energy=energy, distance=distance)
             for entity, energy, distance in found
         }
