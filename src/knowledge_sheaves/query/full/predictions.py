@@ -9,8 +9,9 @@ from pyoxigraph import BlankNode, NamedNode
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.answers import Answers
-from knowledge_sheaves.query.asking import LIKELY, TOP, Asker
+from knowledge_sheaves.query.asking import TOP, Asker
 from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.explanation import LIKELY
 from knowledge_sheaves.query.full.blocks import Block
 from knowledge_sheaves.query.full.store import term_of
 from knowledge_sheaves.query.full.text import KS
