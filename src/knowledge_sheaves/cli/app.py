@@ -24,6 +24,7 @@ from knowledge_sheaves.cli.neighbours import neighbours
 from knowledge_sheaves.cli.predict import predict
 from knowledge_sheaves.cli.query import query
 from knowledge_sheaves.cli.schema import schema
+from knowledge_sheaves.cli.serve import serve
 from knowledge_sheaves.cli.solvers import solvers
 from knowledge_sheaves.cli.sum import sum_
 from knowledge_sheaves.cli.synthesise import synthesise
@@ -69,6 +70,7 @@ for command in (
     predict,
     query,
     ask,
+    serve,
     solvers,
     neighbours,
     consistency,

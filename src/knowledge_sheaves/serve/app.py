@@ -1,0 +1,111 @@
+"""The server's addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+
+from knowledge_sheaves import __version__
+from knowledge_sheaves.serve.gate import Gate, body_of
+from knowledge_sheaves.serve.pool import Pool, Unanswered
+from knowledge_sheaves.serve.protocol import BadRequest, asked
+
+PLAIN = "text/plain; charset=utf-8"
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) -> FastAPI:
+    """The application that answers with the models of a pool."""
+    app = FastAPI(
+        title="Knowledge Sheaves",
+        version=__version__,
+        description="Answers over facts and over what is missing from them.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    names = list(pool.settings.models)
+    for name in names:
+        prefixes = ["", f"/{name}"] if len(names) == 1 else [f"/{name}"]
+        for prefix in prefixes:
+            app.include_router(_sparql(pool, name), prefix=prefix, include_in_schema=False)
+    app.include_router(_house(pool), include_in_schema=False)
+    app.add_exception_handler(Unanswered, _unanswered)
+    app.add_exception_handler(BadRequest, _bad_request)
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+    app.add_middleware(Gate, token=token, metrics=pool.metrics, log_queries=log_queries)
+    # Outside of all: a browser must be able to read that it lacks a token.
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=["*"],
+        allow_methods=["GET", "HEAD", "POST"],
+        allow_headers=["*"],
+        expose_headers=["Retry-After"],
+        max_age=86400,
+    )
+    return app
+
+
+def _sparql(pool: Pool, model: str) -> APIRouter:
+    router = APIRouter()
+    methods = ["GET", "HEAD", "POST"]
+    for job in ("predicted",):
+        router.add_api_route(f"/{job}", _endpoint(pool, model, job), methods=methods)
+    return router
+
+
+def _endpoint(pool: Pool, model: str, job: str) -> Handler:
+    async def answer(request: Request) -> Response:
+        body = await body_of(request)
+        said = asked(request.method, request.headers, request.url.query.encode(), body)
+        if said.query is None:
+            address = str(request.url.replace(query=""))
+            return await _ask(pool, {"job": "describe", "model": model, "address": address})
+        request.state.query = said.query
+        head = {"job": job, "model": model, **asdict(said)}
+        text = head.pop("query").encode("utf-8", "replace")
+        return await _ask(pool, head, text)
+
+    return answer
+
+
+async def _ask(pool: Pool, head: dict[str, object], body: bytes = b"") -> Response:
+    said, content = await pool.ask(head, body)
+    headers = {"Vary": "Accept"}
+    return Response(content, said["status"], headers=headers, media_type=said["media"])
+
+
+def _house(pool: Pool) -> APIRouter:
+    router = APIRouter()
+
+    both = ["GET", "HEAD"]
+
+    @router.api_route("/health", methods=both)
+    async def health() -> Response:
+        return Response("ok\n", media_type=PLAIN)
+
+    @router.api_route("/ready", methods=both)
+    async def ready() -> Response:
+        if pool.ready:
+            return Response("ready\n", media_type=PLAIN)
+        return Response("not ready\n", 503, media_type=PLAIN)
+
+    @router.api_route("/metrics", methods=both)
+    async def metrics() -> Response:
+        return Response(pool.metrics.text(), media_type=pool.metrics.content_type)
+
+    return router
+
+
+async def _unanswered(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Unanswered)
+    headers = {} if error.retry is None else {"Retry-After": str(error.retry)}
+    return Response(f"{error}\n", error.status, headers=headers, media_type=PLAIN)
+
+
+async def _bad_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BadRequest)
+    return Response(f"{error}\n", error.status, media_type=PLAIN)

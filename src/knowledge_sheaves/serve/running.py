@@ -1,0 +1,150 @@
+"""Run the server until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from knowledge_sheaves.errors import InputError, OutputError
+from knowledge_sheaves.serve.app import make_app
+from knowledge_sheaves.serve.metrics import Metrics
+from knowledge_sheaves.serve.pool import Pool
+from knowledge_sheaves.serve.settings import Settings
+
+HEAD_SECONDS = 10.0
+"""How long a client may take to send the head of a request."""
+LONGEST_HEAD = 256 << 10
+"""Bytes of a request's first line and headers: queries may stand in the address."""
+
+
+class Punctual(H11Protocol):
+    """HTTP with clients that must come to the point: a head that does not end ends the line."""
+
+    _due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._due = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Stop waiting once a request has begun, begin again where only a part of one is there."""
+        super().data_received(data)
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if busy:
+            self._forget()
+        elif self._due is None:
+            self._due = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def on_response_complete(self) -> None:
+        """The usual waiting for another request is uvicorn's."""
+        self._forget()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _forget(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+
+class JsonLines(logging.Formatter):
+    """A line of JSON for each event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, what happened, and its fields."""
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        said = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=True, default=str)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that is bound; what forbids it is one sentence."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+    except OSError as error:
+        raise OutputError(
+            f"{host}, port {port}, cannot be listened on: {error.strerror or error}."
+        ) from None
+    return found
+
+
+def address_of(sock: socket.socket) -> str:
+    """The address as a browser takes it."""
+    host, port = sock.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def run(
+    settings: Settings,
+    sock: socket.socket,
+    *,
+    token: str | None = None,
+    log_queries: bool = False,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; queries that run by then are answered first."""
+    if not hasattr(socket, "send_fds"):
+        raise InputError("Serving needs a system that can copy processes: Linux or macOS.")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("knowledge_sheaves.serve", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+    logging.getLogger("knowledge_sheaves.serve").setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    asyncio.run(_serve(settings, sock, token, log_queries, on_ready))
+
+
+async def _serve(
+    settings: Settings,
+    sock: socket.socket,
+    token: str | None,
+    log_queries: bool,
+    on_ready: Callable[[], None],
+) -> None:
+    # uvicorn raises the signal again that made it stop: by then it has been obeyed.
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: None)
+    pool = Pool(settings, Metrics())
+    try:
+        await pool.start()
+        config = uvicorn.Config(
+            make_app(pool, token, log_queries),
+            http=Punctual,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+            timeout_graceful_shutdown=round(settings.time_limit) + 5,
+            backlog=2048,
+        )
+        on_ready()
+        await uvicorn.Server(config).serve(sockets=[sock])
+    finally:
+        pool.close()
