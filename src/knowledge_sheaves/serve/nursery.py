@@ -36,9 +36,10 @@ def main() -> None:
         signal.signal(name, signal.SIG_IGN)
     import torch
 
-    from knowledge_sheaves.serve import work  # noqa: F401
+    from knowledge_sheaves.serve.work import warm_up
 
     torch.set_num_threads(1)  # other threads would not be in the copies
+    warm_up()
     Nursery(socket.socket(fileno=int(sys.argv[1])), _tend).run()
 
 

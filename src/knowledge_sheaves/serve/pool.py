@@ -188,7 +188,7 @@ class Pool:
         """End all workers."""
         for task in self._tasks:
             task.cancel()
-        for line in (self._brood and self._brood.line, self._nursery):
+        for line in (self._brood.line if self._brood else None, self._nursery):
             if line is not None:
                 line.writer.close()
 

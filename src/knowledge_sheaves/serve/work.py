@@ -12,7 +12,9 @@ from typing import Any
 
 import psutil
 
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.errors import SheafError
+from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.budget import OutOfBudget
 from knowledge_sheaves.query.options import Options
@@ -70,6 +72,13 @@ class Desk:
         except Exception:
             traceback.print_exc(file=sys.stderr)
             return _failed(500, "This is a bug of the server, please report it.")
+
+
+def warm_up() -> None:
+    """Ask a toy: much of what answering needs is imported by the first answer."""
+    graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    toy = Asker(SheafEmbedding(model_config("complex", dim=2), graph))
+    Desk({"toy": toy}, Settings({})).warm()
 
 
 def _failed(status: int, text: str) -> Reply:
