@@ -67,6 +67,7 @@ def read_case(root: Path, about: Mapping[str, Any], settings: Mapping[str, Any])
         types=types if types.startswith("regex:") else root / types,
         min_type_count=settings["min_type_count"],
         min_pair_count=settings["min_pair_count"],
+        stalks="types",
     )
     false = (
         {s: read_negatives(path, s) for s in ("valid", "test")} if about.get("negatives") else {}

@@ -108,7 +108,7 @@ def test_own_data_with_types_labels_and_another_order_of_columns(
     code, _, err = sheaves("train", tmp_path / "triples.csv", *SMALL, *about, *text, "--out", out)
     assert code == 0, err
     graph = SheafEmbedding.load(out).graph
-    assert {kind.name for kind in graph.schema.types} == {"Person", "Film"}
+    assert set(graph.type_names) == {"Person", "Film"}
     assert graph.labels == {graph.entities.id("f0"): "Fargo"}
 
 

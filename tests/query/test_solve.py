@@ -199,7 +199,7 @@ def test_relations_with_several_parts_are_asked_for_as_one() -> None:
     assert energies[0, :2].isinf().all()
     expected = model.score_tails(torch.tensor([0]), torch.tensor([0]))
     torch.testing.assert_close(energies[0, 2:], expected[0, 2:], atol=1e-4, rtol=1e-4)
-    (films,) = answer(model, path(0, 0), Options(solver="harmonic"), Wanted(kind=1))
+    (films,) = answer(model, path(0, 0), Options(solver="harmonic"), Wanted(kind="Film"))
     assert set(films.ids[:, 0].tolist()) == {2, 3}
 
 

@@ -77,7 +77,7 @@ def test_the_name_is_that_of_the_file(tmp_path: Path) -> None:
 def test_types_and_labels_lie_beside_the_triples(folder: Path) -> None:
     (folder / "types.tsv").write_text(TYPES)
     (folder / "labels.tsv").write_text("Julia\tJulia A.\tfriend\nNobody\tno one\tnothing\n")
-    data = load(folder)
+    data = load(folder, stalks="types")
     kinds = data.train.schema.type_names.names(data.train.entity_types)
     assert kinds == ["Person", "Film", "Person"]
     assert data.train.labels == {0: "Julia A."}
@@ -86,29 +86,35 @@ def test_types_and_labels_lie_beside_the_triples(folder: Path) -> None:
 
 def test_a_type_pair_that_only_test_shows_shares_its_maps(folder: Path) -> None:
     (folder / "types.tsv").write_text(TYPES)
-    parts = load(folder).train.schema.relations
+    data = load(folder, stalks="types")
+    parts = data.train.schema.relations
     shared = {(part.name, part.head, part.tail): part.shared for part in parts}
     assert shared == {
         ("likes", "Person", "Film"): False,
         ("knows", "Person", "Person"): False,
         ("likes", "Person", "Person"): True,
     }
-    assert load(folder).notes[-1].startswith("1 of 1 test triples join types that their relation")
+    assert data.notes[-1].startswith("1 of 1 test triples join types that their relation")
 
 
 @pytest.mark.parametrize("field", ["Person Student", "Person  Student "])
 def test_several_types_in_one_field(folder: Path, field: str) -> None:
     (folder / "kinds.tsv").write_text(f"Sachin\t{field}\nJulia\tStudent\nFargo\tFilm of art\n")
-    data = load(folder, types=folder / "kinds.tsv", type_separator=" ")
+    file, stalks = folder / "kinds.tsv", "types"
+    data = load(folder, types=file, type_separator=" ", stalks=stalks)
     assert set(data.train.schema.type_names) == {"Student", "Film"}  # ties by the alphabet
-    assert "Film of art" in load(folder, types=folder / "kinds.tsv").train.schema.type_names
+    assert "Film of art" in load(folder, types=file, stalks=stalks).train.schema.type_names
+    graph = load(folder, types=file, type_separator=" ").train
+    assert graph.types_of(graph.entities.id("Sachin")) == ["Student", "Person"]
 
 
 def test_types_from_names(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("concept_city_paris\tin\tconcept_country_france\n48,2\tat\tx\n")
-    data = load(tmp_path / "x.tsv", types="regex:concept_([a-z]+)_", sizes=(1, 0, 0))
+    told = {"types": "regex:concept_([a-z]+)_", "sizes": (1, 0, 0)}
+    data = load(tmp_path / "x.tsv", **told, stalks="types")
     assert list(data.train.schema.type_names) == ["city", "country", "entity"]
-    assert data.notes == ("2 of 4 names carry no type; these entities get the type 'entity'.",)
+    assert data.notes == ("2 of 4 names carry no type.",)
+    assert list(load(tmp_path / "x.tsv", **told).train.type_names) == ["city", "country"]
 
 
 def test_a_schema_file_chooses_among_types(folder: Path) -> None:
@@ -123,23 +129,28 @@ def test_a_schema_file_chooses_among_types(folder: Path) -> None:
         "  - {name: knows, head: Student, tail: Person}\n"
         "entities: {Sachin: Student}\n"
     )
-    data = load(folder)
+    data = load(folder, stalks="types")
     assert data.train.schema == Schema.load(folder / "schema.yaml")
     kinds = data.train.schema.type_names.names(data.train.entity_types)
     assert kinds == ["Person", "Film", "Student"]
+    graph = load(folder).train
+    assert len(graph.schema.types) == 1
+    assert graph.types_of(graph.entities.id("Sachin")) == ["Person", "Student"]
+    assert graph.classes is not None
+    assert graph.classes.said.tails["likes"] == ("Film", "Person")
 
 
 def test_one_file_has_the_folders_companions_where_it_is_called_triples(tmp_path: Path) -> None:
     (tmp_path / "triples.tsv").write_text(TRAIN)
     (tmp_path / "types.tsv").write_text(TYPES)
     data = load(tmp_path)
-    assert len(data.train.schema.types) == 2
+    assert len(data.train.type_names) == 3
     assert data.name == tmp_path.name
 
 
 def test_mappings_from_python(folder: Path) -> None:
     data = load(folder, types={"Fargo": "Film"}, labels={"Fargo": "Fargo (1996)"})
-    assert list(data.train.schema.type_names) == ["entity", "Film"]
+    assert [data.train.types_of(place) for place in range(3)] == [[], ["Film"], []]
     assert data.train.labels == {1: "Fargo (1996)"}
 
 

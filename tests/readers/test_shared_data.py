@@ -64,7 +64,9 @@ def test_labels_of_fb15k_237(shared_data: Path) -> None:
 
 def test_types_of_codex(shared_data: Path) -> None:
     codex = shared_data / "codex"
-    data = load(codex / "codex-s", types=codex / "entity2types.tsv", type_separator=" ")
+    data = load(
+        codex / "codex-s", types=codex / "entity2types.tsv", type_separator=" ", stalks="types"
+    )
     allowed = {name: kinds.split() for name, kinds in rows_of(codex / "entity2types.tsv")}
     kinds = data.train.schema.type_names.names(data.train.entity_types)
     assert len(set(kinds)) > 50
@@ -83,9 +85,9 @@ def test_hetionet_has_headers_everywhere(shared_data: Path) -> None:
     for name, label, kind in rows_of(nodes)[1:]:
         if (place := graph.entities.get(name)) is not None:
             assert graph.labels[place] == label
-            assert graph.schema.types[graph.entity_types[place]].name == kind
+            assert graph.types_of(place) == [kind]
     by_name = load(edges, types="regex:(.+?)::")
-    assert by_name.train.entity_types.tolist() == graph.entity_types.tolist()
+    assert by_name.train.classes == graph.classes
 
 
 def test_family_leaks(shared_data: Path) -> None:
@@ -108,7 +110,7 @@ def test_betae_folders_keep_ids(shared_data: Path, name: str, relations: int) ->
 
 def test_types_in_the_names_of_nell(shared_data: Path) -> None:
     data = load(shared_data / "NELL-betae", types="regex:concept_([a-z]+)_")
-    assert len(data.train.schema.types) == 268
+    assert len(data.train.type_names) == 267
     assert data.notes[0].startswith("4098 of 63361 names carry no type")
 
 

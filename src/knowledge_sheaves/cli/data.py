@@ -28,6 +28,31 @@ Types = Annotated[
         "name, or 'none'."
     ),
 ]
+TypeSeparator = Annotated[
+    str | None,
+    typer.Option(help="What divides several types in one field of the table of types."),
+]
+TypeColumns = Annotated[
+    str | None,
+    typer.Option(help="Entity and type in the table of types, by header or number from 1."),
+]
+Stalks = Annotated[
+    str,
+    typer.Option(
+        help="What types do. 'shared': they rule out, filter and ask; 'types': each has a stalk of "
+        "its own, and relations have maps for every pair of them."
+    ),
+]
+MinTypeCount = Annotated[
+    int, typer.Option(min=1, help="Types of fewer entities than this do not count.")
+]
+MinPairCount = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="With --stalks types: pairs of types that a relation joins less often share its maps.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="A schema in YAML or JSON.")
 ]
@@ -72,12 +97,16 @@ class DataOptions:
     keep_unseen: bool = False
     relation_labels: Path | None = None
     lang: str | None = None
+    type_separator: str | None = None
+    stalks: str = "shared"
+    min_type_count: int = 1
+    min_pair_count: int = 1
+    type_columns: str | None = None
 
     def load(self, source: str, seed: int) -> Dataset:
         """Read the data, and tell what a careful reader of the results would want to know."""
         from knowledge_sheaves.graph.readers import TextFormat, load
 
-        columns = None if self.columns is None else [_place(c) for c in self.columns.split(",")]
         delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
         data = load(
             source,
@@ -87,13 +116,22 @@ class DataOptions:
             relation_labels=self.relation_labels,
             lang=self.lang,
             strict=self.strict,
-            text=TextFormat(delimiter=delimiter, columns=columns),
+            text=TextFormat(delimiter=delimiter, columns=_places(self.columns)),
             seed=seed,
             keep_unseen=self.keep_unseen,
+            type_separator=self.type_separator,
+            stalks=self.stalks,
+            min_type_count=self.min_type_count,
+            min_pair_count=self.min_pair_count,
+            type_columns=_places(self.type_columns),
         )
         for note in data.notes:
             say(f"Note: {note}", err=True)
         return data
+
+
+def _places(columns: str | None) -> list[str | int] | None:
+    return None if columns is None else [_place(column) for column in columns.split(",")]
 
 
 def _place(column: str) -> str | int:

@@ -41,7 +41,7 @@ def predict(
         print_json({"query": asked, "answers": answers})
         return
     answers = [{"label": answer["label"]} | answer for answer in answers]
-    if len(predictor.graph.schema.types) == 1:
+    if len(predictor.graph.type_names) == 1:
         answers = [answer | {"type": None} for answer in answers]
     title = "  ".join(word or "?" for word in asked.values())
     notes = temperature(predictor.model).notes if answers else ("No answers.",)

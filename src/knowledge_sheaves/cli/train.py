@@ -16,10 +16,15 @@ from knowledge_sheaves.cli.data import (
     KeepUnseen,
     Labels,
     Lang,
+    MinPairCount,
+    MinTypeCount,
     RelationLabels,
     SchemaFile,
+    Stalks,
     Strict,
+    TypeColumns,
     Types,
+    TypeSeparator,
 )
 from knowledge_sheaves.cli.output import AsJson, print_facts, print_json, say
 from knowledge_sheaves.cli.settings import (
@@ -66,6 +71,11 @@ def train(
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
     types: Types = None,
+    type_separator: TypeSeparator = None,
+    type_columns: TypeColumns = None,
+    stalks: Stalks = "shared",
+    min_type_count: MinTypeCount = 1,
+    min_pair_count: MinPairCount = 1,
     schema: SchemaFile = None,
     labels: Labels = None,
     relation_labels: RelationLabels = None,
@@ -111,7 +121,8 @@ def train(
     check_target(out)
     chosen, training = make_settings(config, options, settings)
     about = DataOptions(
-        *(types, schema, labels, delimiter, columns, strict, keep_unseen, relation_labels, lang)
+        *(types, schema, labels, delimiter, columns, strict, keep_unseen, relation_labels, lang),
+        *(type_separator, stalks, min_type_count, min_pair_count, type_columns),
     )
     dataset = about.load(data, training.seed)
     if false is not None:

@@ -47,12 +47,11 @@ def entity_frame(model: SheafEmbedding) -> pl.DataFrame:
 
     graph = model.graph
     labels = graph.labels or {}
-    types = [kind.name for kind in graph.schema.types]
     vectors = model.entities.lookup(torch.arange(graph.num_entities)).flatten(1).cpu().numpy()
     return pl.DataFrame(
         {
             "name": list(graph.entities),
-            "type": [types[kind] for kind in graph.entity_types.tolist()],
+            "type": [", ".join(graph.types_of(place)) for place in range(graph.num_entities)],
             "label": [labels.get(place, "") for place in range(graph.num_entities)],
             "vector": vectors,
         },

@@ -23,6 +23,8 @@ FALSE = "false"
 """Which of the triples in ``FACTS`` are known to be none."""
 FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.json"
 SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
+CLASSES = "classes"
+"""Types that shape no stalks: what they are stands with the schema, who has them with the facts."""
 MEASURED = "measured"
 """The folder, in that of a model, of the one that never saw the held-out facts."""
 OWN = (CONFIG, *SEALED, METRICS, MEASURED)

@@ -18,6 +18,7 @@ from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
 from knowledge_sheaves.embedding.priors import map_rules
 from knowledge_sheaves.embedding.scoring import (
     Pool,
+    Possible,
     Siblings,
     score_entities,
     score_relations,
@@ -94,6 +95,7 @@ class SheafEmbedding(nn.Module):
         self.register_buffer("radius", torch.zeros(()))
         self._kept: dict[object, object] = {}
         self._siblings: dict[tuple[End, torch.device], Siblings] = {}
+        self._possible: dict[tuple[End, torch.device], Possible] = {}
         self.reset(seed)
 
     def _width(self, name: str, dim: int) -> int:
@@ -300,6 +302,15 @@ class SheafEmbedding(nn.Module):
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]  # type: ignore[return-value]
+
+    def possible(self, target: End) -> Possible | None:
+        """Who may stand at the open end of edges, where types rule out and shape no stalks."""
+        if self.graph.classes is None:
+            return None
+        key = (target, self.device)
+        if key not in self._possible:
+            self._possible[key] = Possible(self, target)
+        return self._possible[key]
 
     def siblings(self, target: End) -> Siblings:
         """Which edges belong to one relation of the user's, seen from the end that is known."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.linalg import vector_norm
@@ -55,7 +56,12 @@ def neighbours(
     cosines, distances = _compare(model, model.entities.of_type(kind).flatten(1), mine)
     order = -cosines if (by or usual_measure(model)) == "cosine" else distances.clone()
     order[mine] = torch.inf
-    rows = order.topk(min(top, len(same) - 1), largest=False).indices.tolist()
+    kinds = graph.types_of(place)
+    if graph.classes is not None and kinds:
+        alike = np.logical_or.reduce([graph.is_of_type(name) for name in kinds])
+        order[torch.from_numpy(~alike).to(order.device)] = torch.inf
+    best = order.topk(min(top, len(same) - 1), largest=False)
+    rows = best.indices[best.values < torch.inf].tolist()
     named = [graph.name(int(same[row])) for row in rows]
     return [
         Neighbour(str(name), name.label, float(cosines[row]), float(distances[row]))

@@ -65,10 +65,43 @@ class Siblings:
         return rows, self.edges[start[rows] + within]
 
 
+class Possible:
+    """Who may stand at the open end of an edge, by the types of the graph (`graph.classes`)."""
+
+    def __init__(self, model: SheafEmbedding, target: End) -> None:
+        graph, other = model.graph, "head" if target == "tail" else "tail"
+        assert graph.classes is not None, "asked for only where there are types"
+        # Behind the edges of the schema come their reciprocals, whose tails are heads.
+        rows = np.concatenate([graph.possible[target], graph.possible[other]])
+        self.groups = torch.from_numpy(rows[: len(model.edge_types)]).to(model.device)
+        self.group_of = torch.from_numpy(graph.classes.groups[0]).to(model.device)
+
+    def entities(self, edges: Tensor) -> Tensor:
+        """For every edge which entities may: (edges, entities)."""
+        return self.groups[edges].index_select(1, self.group_of)
+
+
+def rule_out(
+    model: SheafEmbedding, target: End, edges: Tensor, values: Tensor, worst: float = torch.inf
+) -> Tensor:
+    """The values (edges, entities), with the worst for those that types rule out at the open end.
+
+    Values that no gradient goes through are changed in place.
+    """
+    possible = model.possible(target)
+    if possible is None:
+        return values
+    impossible = ~possible.entities(edges)
+    if values.requires_grad:
+        return values.masked_fill(impossible, worst)
+    return values.masked_fill_(impossible, worst)
+
+
 def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Tensor) -> Tensor:
-    """Scores of all entities at the open end, infinite for those that the schema rules out."""
+    """Scores of all entities at the open end, infinite for those that types rule out."""
     if len(model.graph.schema.types) == 1:
-        return compare(model, make_query(model, target, edges, known), model.pool(0, target))
+        query = make_query(model, target, edges, known)
+        return rule_out(model, target, edges, compare(model, query, model.pool(0, target)))
     out = model.radius.new_full((len(edges), model.graph.num_entities), torch.inf)
     siblings = model.siblings(target)
     rows, parts = siblings.of(edges)
@@ -93,7 +126,28 @@ def score_relations(model: SheafEmbedding, heads: Tensor, tails: Tensor) -> Tens
         if len(edges):
             values = relation_scores(model, edges, heads[mine], tails[mine])
             out[mine.unsqueeze(1), edges] = values
-    return out
+    return out.masked_fill_(~_fitting(model, heads, tails), torch.inf)
+
+
+def _fitting(model: SheafEmbedding, heads: Tensor, tails: Tensor) -> Tensor:
+    """Which edges of the schema may join pairs of entities by their types: (pairs, edges)."""
+    at_head, at_tail = model.possible("head"), model.possible("tail")
+    count = model.num_relations
+    if at_head is None or at_tail is None:
+        return torch.ones(len(heads), count, dtype=torch.bool, device=model.device)
+    head_groups, tail_groups = at_head.group_of[heads], at_tail.group_of[tails]
+    return (at_head.groups[:count, head_groups] & at_tail.groups[:count, tail_groups]).T
+
+
+def fits(model: SheafEmbedding, heads: Tensor, edges: Tensor, tails: Tensor) -> Tensor:
+    """Whether the types of triples are such as their edges take at both ends."""
+    at_head, at_tail = model.possible("head"), model.possible("tail")
+    if at_head is None or at_tail is None:
+        kinds = torch.from_numpy(model.graph.entity_types.astype(np.int64)).to(model.device)
+        ends = torch.from_numpy(model.edge_types).to(model.device)[edges]
+        return (kinds[heads] == ends[..., 0]) & (kinds[tails] == ends[..., 1])
+    heads, tails = at_head.group_of[heads], at_tail.group_of[tails]
+    return at_head.groups[edges, heads] & at_tail.groups[edges, tails]
 
 
 def relation_scores(model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: Tensor) -> Tensor:

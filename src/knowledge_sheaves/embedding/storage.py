@@ -2,8 +2,9 @@
 
 config.json           format version, the model's choices, what it was trained on, checksums
 entities.tsv          name, type and label of every entity, one a line; its id is its line
-schema.json           types and relations
-facts.safetensors     the known triples as ids: train, and valid, test and false where there are any
+schema.json           types and relations; ``classes``, types that shape no stalks
+facts.safetensors     the known triples as ids: train, and valid, test and false where there are
+                      any; and ``classes``, rows of an entity and a type
 weights.safetensors   the parameters
 metrics.json          how good it is (may be absent)
 training.csv          how training went (given by the trainer; may be absent)
@@ -37,6 +38,7 @@ from safetensors import SafetensorError, safe_open
 from knowledge_sheaves import __version__
 from knowledge_sheaves.embedding.config import SheafConfig
 from knowledge_sheaves.embedding.folder import (
+    CLASSES,
     COMPANIONS,
     CONFIG,
     ENTITIES,
@@ -77,6 +79,7 @@ from knowledge_sheaves.files import (
     write_text,
 )
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema, Vocabulary
+from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -134,7 +137,7 @@ class ModelInfo:
         schema = data.train.schema
         counts = {
             "entities": data.train.num_entities,
-            "types": len(schema.types),
+            "types": len(data.train.type_names),
             "relations": len(schema.relation_names),
             **{name: graph.num_triples for name, graph in data.splits.items()},
             **({FALSE: len(data.false)} if len(data.false) else {}),
@@ -224,10 +227,12 @@ def save(model: SheafEmbedding, folder: Path, companions: Mapping[str, str] | No
 
 def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
     (new / ENTITIES).write_bytes(encoded(_entity_lines(model.graph)))
-    (new / SCHEMA).write_bytes(encoded(as_json(model.graph.schema.to_dict())))
+    (new / SCHEMA).write_bytes(encoded(as_json(_schema_data(model.graph))))
     facts = {"train": model.graph.triples, **(model.info.held_out if model.info else {})}
     if model.info is not None and len(model.info.false):
         facts[FALSE] = model.info.false
+    if model.graph.classes is not None:
+        facts[CLASSES] = model.graph.classes.pairs
     rows = {name: np.ascontiguousarray(triples) for name, triples in facts.items()}
     weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     header = {GENERATION: generation}
@@ -236,6 +241,12 @@ def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
         safetensors.torch.save_file(weights, new / WEIGHTS, metadata=header)
     for name in (FACTS, WEIGHTS):  # safetensors lets nobody else read what it writes
         (new / name).chmod((new / ENTITIES).stat().st_mode)
+
+
+def _schema_data(graph: KnowledgeGraph) -> dict[str, Any]:
+    """The schema, and the types that shape no stalks; who has them stands with the facts."""
+    classes = {} if graph.classes is None else {CLASSES: graph.classes.to_dict()}
+    return {**graph.schema.to_dict(), **classes}
 
 
 @contextmanager
@@ -341,9 +352,16 @@ def _plain(data: object) -> Any:
 def _read_model(cls: type[Model], folder: Path) -> Model:
     config = read_config(folder)
     check_sealed(folder, config, HASHED)
-    schema = read_file(folder / SCHEMA, lambda path: Schema.from_dict(read_json(path)))
+    said = read_file(folder / SCHEMA, lambda path: read_json(path))
+    types = said.pop(CLASSES, None) if isinstance(said, dict) else None
+    schema = read_file(folder / SCHEMA, lambda _: Schema.from_dict(said))
     facts = read_file(folder / FACTS, lambda path: safetensors.numpy.load_file(path))
     graph = read_file(folder / ENTITIES, lambda path: _graph(path, schema, facts["train"]))
+    if types is not None:
+        pairs = facts.pop(CLASSES, np.zeros((0, 2), np.int64))
+        graph.classes = read_file(
+            folder / SCHEMA, lambda _: Classes.from_dict(types, pairs, graph.num_entities)
+        )
     choices = read_file(folder / CONFIG, lambda _: SheafConfig.from_dict(config["model"]))
     read_file(folder / WEIGHTS, lambda path: _check_size(path, choices, graph))
     model = read_file(folder / CONFIG, lambda _: cls(choices, graph))

@@ -216,6 +216,9 @@ def fingerprint(model: SheafEmbedding) -> str:
         digest.update(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
     digest.update(model.graph.entity_types.astype("<i8").tobytes())
     digest.update(model.graph.triples.astype("<i8").tobytes())
+    if (classes := model.graph.classes) is not None:
+        digest.update(json.dumps(classes.to_dict(), sort_keys=True).encode())
+        digest.update(classes.pairs.astype("<i8").tobytes())
     return digest.hexdigest()
 
 

@@ -95,6 +95,9 @@ false: drop it from one of the two.
         names = [list(self.train.entities), self.train.schema.to_dict()]
         digest.update(json.dumps(names).encode())
         digest.update(self.train.entity_types.astype("<i8").tobytes())
+        if (classes := self.train.classes) is not None:
+            digest.update(json.dumps(classes.to_dict()).encode())
+            digest.update(classes.pairs.astype("<i8").tobytes())
         for name, graph in self.splits.items():
             digest.update(f"{name} {graph.num_triples}".encode())
             digest.update(graph.triples.astype("<i8").tobytes())
@@ -106,6 +109,7 @@ false: drop it from one of the two.
         counts = ", ".join(f"{graph.num_triples} {name}" for name, graph in self.splits.items())
         schema = self.train.schema
         return (
-            f"Dataset({self.name!r}: {self.train.num_entities} entities of {len(schema.types)} "
+            f"Dataset({self.name!r}: {self.train.num_entities} entities of "
+            f"{len(self.train.type_names)} "
             f"types, {len(schema.relation_names)} relations, triples: {counts})"
         )

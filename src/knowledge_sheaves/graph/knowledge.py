@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import (
+    BoolArray,
     Columns,
     IntArray,
     as_triples,
@@ -21,6 +22,7 @@ from knowledge_sheaves.graph.arrays import (
     offsets_of,
     sort_columns,
 )
+from knowledge_sheaves.graph.classes import Classes, Said
 from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.lookups import Lookups
 from knowledge_sheaves.graph.multigraph import GraphMorphism, Multigraph
@@ -36,7 +38,8 @@ class KnowledgeGraph(Lookups):
     ``triples`` is an (n, 3) array of head, edge of the schema, and tail, sorted and without
     repeats; ``duplicates`` says how many repeats were dropped. Ids follow first appearance.
     Where a relation is asked for, give an edge of the schema, or the user's name for the union
-    of its parts.
+    of its parts. ``classes`` are types that shape no stalk: the schema then has one type, and they
+    say what may stand at the ends of relations (`shared`).
 
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "likes", "Fargo"), ("Julia", "likes", "Primer")])
@@ -54,8 +57,10 @@ class KnowledgeGraph(Lookups):
         tails: npt.ArrayLike,
         *,
         labels: Mapping[int, str] | None = None,
+        classes: Classes | None = None,
     ) -> None:
         self.schema = schema
+        self.classes = classes
         self.entities = entities
         self.labels = None if labels is None else dict(labels)
         self.entity_types = id_array(entity_types, len(schema.types), "Entity types")
@@ -182,8 +187,74 @@ class KnowledgeGraph(Lookups):
         else:
             columns = columns_of(self.encode(triples))
         return KnowledgeGraph(
-            self.schema, self.entities, self.entity_types, *columns, labels=self.labels
+            *(self.schema, self.entities, self.entity_types, *columns),
+            labels=self.labels,
+            classes=self.classes,
         )
+
+    def shared(self, classes: Classes | None = None) -> KnowledgeGraph:
+        """Return the same facts over one stalk: types rule out, filter and ask, and cost no maps.
+
+        What the schema says of a relation stays where it says so of all its parts. ``classes`` are
+        the types to keep, if not those that stalks were made by.
+
+        >>> graph = KnowledgeGraph.from_triples(
+        ...     [("Julia", "likes", "Fargo")], types={"Julia": "Person", "Fargo": "Film"}).shared()
+        >>> len(graph.schema.types), graph.types_of(0)
+        (1, ['Person'])
+        """
+        if classes is None:
+            pairs = np.stack((np.arange(self.num_entities), self.entity_types), axis=1)
+            said = Said(heads=self.schema.ends("head"), tails=self.schema.ends("tail"))
+            classes = Classes(self.schema.type_names, pairs, self.num_entities, said)
+        heads, edges, tails = self.triples.T
+        return KnowledgeGraph(
+            *(self.schema.shared(), self.entities, np.zeros_like(self.entity_types)),
+            *(heads, self.schema.edge_names[edges], tails),
+            labels=self.labels,
+            classes=classes,
+        )
+
+    @property
+    def type_names(self) -> Vocabulary:
+        """The types that entities have, by name."""
+        return self.schema.type_names if self.classes is None else self.classes.names
+
+    def types_of(self, entity: int) -> list[str]:
+        """Return the types of an entity by name.
+
+        >>> KnowledgeGraph.from_triples([("a", "r", "b")]).types_of(0)
+        ['entity']
+        """
+        if self.classes is None:
+            return [self.schema.types[int(self.entity_types[entity])].name]
+        return self.classes.own(entity)
+
+    def types_said(self, entity: int) -> list[str]:
+        """Return what people call the types of an entity."""
+        if self.classes is None:
+            return [self.schema.types[int(self.entity_types[entity])].said]
+        return [self.classes.label(name) for name in self.classes.own(entity)]
+
+    def is_of_type(self, name: str) -> BoolArray:
+        """Tell which entities are of a type, by name; an unknown one is refused.
+
+        >>> KnowledgeGraph.from_triples([("a", "r", "b")]).is_of_type("entity").tolist()
+        [True, True]
+        """
+        if self.classes is not None:
+            return self.classes.members(name)
+        return np.asarray(self.entity_types == self.schema.type_id(name))
+
+    @cached_property
+    def possible(self) -> dict[str, BoolArray]:
+        """By end, which groups of entities (`Classes.groups`) may stand there: (edges, groups)."""
+        if self.classes is None:
+            return {}
+        heads, edges, tails = self.triples.T
+        names = self.schema.relation_names
+        ends = {"head": heads, "tail": tails}
+        return {end: self.classes.possible(end, edges, at, names) for end, at in ends.items()}
 
     @cached_property
     def by_name(self) -> KnowledgeGraph:
@@ -295,6 +366,6 @@ class KnowledgeGraph(Lookups):
 
     def __repr__(self) -> str:
         return (
-            f"KnowledgeGraph({self.num_entities} entities of {len(self.schema.types)} types, "
+            f"KnowledgeGraph({self.num_entities} entities of {len(self.type_names)} types, "
             f"{self.num_triples} triples of {len(self.schema.relation_names)} relations)"
         )

@@ -89,7 +89,7 @@ def _suggested(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> str
         by_text = _by_text(graph, ids.tolist())
         found |= dict.fromkeys(e for other in near_names(text, by_text) for e in by_text[other])
     shown = list(found)[:MOST_SUGGESTED]
-    told_apart = len(shown) > 1 and len(graph.schema.types) > 1
+    told_apart = len(shown) > 1 and len(graph.type_names) > 1
 
     def choice(entity: int) -> str:
         kind = f" of type {_type(graph, entity)}" if told_apart else ""
@@ -117,7 +117,10 @@ def _fitting(graph: KnowledgeGraph, places: Sequence[Place]) -> BoolArray:
             edges = schema.edges(find_relation(graph, place.relation))
         except InputError:  # which is told where the relation is looked up
             continue
-        if len(schema.types) > 1:
+        if graph.classes is not None:
+            possible = np.asarray(graph.possible[place.end][edges].any(0))
+            fits &= possible[graph.classes.groups[0]]
+        elif len(schema.types) > 1:
             ends = schema.graph.heads if place.end == "head" else schema.graph.tails
             fits &= np.isin(graph.entity_types, ends[edges])
         else:
@@ -129,7 +132,7 @@ def _fitting(graph: KnowledgeGraph, places: Sequence[Place]) -> BoolArray:
 
 
 def _type(graph: KnowledgeGraph, entity: int) -> str:
-    return graph.schema.types[int(graph.entity_types[entity])].said
+    return " and ".join(graph.types_said(entity)) or "unknown"
 
 
 def _listed(words: Iterable[str]) -> str:

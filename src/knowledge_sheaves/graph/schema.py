@@ -189,6 +189,41 @@ class Schema:
         """
         return np.flatnonzero(self.edge_names == self._relation_names.id(name))
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether a type or a relation has a dimension of its own."""
+        dims = [kind.dim for kind in self.types] + [relation.dim for relation in self.relations]
+        return any(dim is not None for dim in dims)
+
+    def ends(self, end: str) -> dict[str, tuple[str, ...]]:
+        """Return by relation name the types that may stand at one end.
+
+        >>> Schema(["Person", "Film"], [Relation("likes", "Person", "Film")]).ends("tail")
+        {'likes': ('Film',)}
+        """
+        found: dict[str, dict[str, None]] = {}
+        for relation in self.relations:
+            found.setdefault(relation.name, {})[getattr(relation, end)] = None
+        return {name: tuple(kinds) for name, kinds in found.items()}
+
+    def shared(self) -> Schema:
+        """Return the schema with one type, and what holds for all parts of a relation.
+
+        >>> parts = [Relation("near", kind, kind, symmetric=True) for kind in ("City", "River")]
+        >>> Schema(["City", "River"], parts).shared().relations[0].symmetric
+        True
+        """
+
+        def merged(name: str) -> Relation:
+            parts = [self.relations[edge] for edge in self.edges(name)]
+            return Relation(
+                *(name, DEFAULT_TYPE, DEFAULT_TYPE),
+                symmetric=all(part.symmetric for part in parts),
+                functional=all(part.functional for part in parts),
+            )
+
+        return Schema([DEFAULT_TYPE], [merged(name) for name in self.relation_names])
+
     def find_edges(self, names: Sequence[str], heads: IntArray, tails: IntArray) -> IntArray:
         """Return the edge for each (relation name, head type, tail type); -1 where none fits.
 

@@ -32,8 +32,8 @@ def choose_types(
     ...              subclass_of={"Student": "Person"})
     ['Student', 'entity']
     """
-    declared = _declared(entities, types or {})
-    chosen = _choose(entities, declared, _Hierarchy(subclass_of or {}), choice or {})
+    declared = declared_types(entities, types or {})
+    chosen = _choose(entities, declared, Hierarchy(subclass_of or {}), choice or {})
     names = [name or DEFAULT_TYPE for name in chosen]
     counts = Counter(names)
     return [name if counts[name] >= min_count else DEFAULT_TYPE for name in names]
@@ -56,8 +56,8 @@ def fit_types(
     ['Person']
     """
     known = {kind.name for kind in schema.types}
-    hierarchy = _Hierarchy(subclass_of or {})
-    declared = _declared(entities, types or {})
+    hierarchy = Hierarchy(subclass_of or {})
+    declared = declared_types(entities, types or {})
     fitting = {
         kinds: tuple(sorted(hierarchy.with_ancestors(kinds) & known)) for kinds in set(declared)
     }
@@ -78,7 +78,13 @@ def fit_types(
     return names
 
 
-def _declared(entities: Sequence[str], types: TypesOf) -> list[tuple[str, ...]]:
+def declared_types(entities: Sequence[str], types: TypesOf) -> list[tuple[str, ...]]:
+    """Return the types that each entity is given, each once.
+
+    >>> declared_types(["Julia", "Fargo"], {"Julia": "Person"})
+    [('Person',), ()]
+    """
+
     def kinds(name: str) -> tuple[str, ...]:
         given = types.get(name, ())
         return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
@@ -89,7 +95,7 @@ def _declared(entities: Sequence[str], types: TypesOf) -> list[tuple[str, ...]]:
 def _choose(
     entities: Sequence[str],
     declared: Sequence[tuple[str, ...]],
-    hierarchy: _Hierarchy,
+    hierarchy: Hierarchy,
     choice: Mapping[str, str],
 ) -> list[str | None]:
     counts = Counter(kind for kinds in declared for kind in kinds)
@@ -105,7 +111,7 @@ def _choose(
     ]
 
 
-class _Hierarchy:
+class Hierarchy:
     """The ancestors of each type."""
 
     def __init__(self, subclass_of: SubclassOf) -> None:

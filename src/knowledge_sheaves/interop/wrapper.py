@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from pykeen.models import Model
 from pykeen.triples import CoreTriplesFactory, KGInfo, TriplesFactory
@@ -17,7 +16,7 @@ from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.energies import Energy
 from knowledge_sheaves.embedding.energies.base import Pool, favour, less_favour
 from knowledge_sheaves.embedding.maps import End
-from knowledge_sheaves.embedding.scoring import relation_scores, score_entities
+from knowledge_sheaves.embedding.scoring import fits, relation_scores, score_entities
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.interop.assemble import assemble, lifted
 from knowledge_sheaves.interop.training_graph import Numbering, graph_of
@@ -190,16 +189,13 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
     @property
     def _is_typed(self) -> bool:
         """Never so for a model that PyKEEN trains."""
-        return len(self.sheaf.graph.schema.types) > 1
+        return len(self.sheaf.graph.schema.types) > 1 or self.sheaf.graph.classes is not None
 
     def _rule_out(self, scores: Tensor, heads: Tensor, edges: Tensor, tails: Tensor) -> Tensor:
         """The scores, with −∞ where entities have other types than the schema asks for."""
         if not self._is_typed:
             return scores
-        kinds = torch.from_numpy(self.sheaf.graph.entity_types.astype(np.int64))
-        at_head, at_tail = torch.from_numpy(self.sheaf.edge_types)[edges].unbind(-1)
-        fits = (kinds[heads] == at_head) & (kinds[tails] == at_tail)
-        return scores.masked_fill(~fits, -torch.inf)
+        return scores.masked_fill(~fits(self.sheaf, heads, edges, tails), -torch.inf)
 
     def _score(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
         """Scores of all entities at the open end, in PyKEEN's order."""

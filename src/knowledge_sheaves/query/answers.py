@@ -23,7 +23,7 @@ class Wanted:
     top: int = 10
     allow: frozenset[int] | None = None
     deny: frozenset[int] = frozenset()
-    kind: int | None = None
+    kind: str | None = None
     only_new: bool = False
 
     @property

@@ -199,7 +199,7 @@ def _excluded(model: SheafEmbedding, wanted: Wanted) -> Tensor:
     if wanted.deny:
         columns[sorted(wanted.deny)] = True
     if wanted.kind is not None:
-        columns |= torch.from_numpy(model.graph.entity_types != wanted.kind).to(model.device)
+        columns |= torch.from_numpy(~model.graph.is_of_type(wanted.kind)).to(model.device)
     return columns
 
 
@@ -325,8 +325,9 @@ class Asker:
 
     def wanted(self, top: int, *, new: bool = False, type: str | None = None) -> Wanted:
         """Which answers to show, with the type by name."""
-        kind = None if type is None else self.graph.schema.type_id(type)
-        return Wanted(top=top, kind=kind, only_new=new)
+        if type is not None:
+            _ = self.graph.type_names.id(type)  # refuses an unknown one before anything is solved
+        return Wanted(top=top, kind=type, only_new=new)
 
     def solve(
         self,

@@ -219,7 +219,7 @@ class Predictor:
     def _answer(
         self, entity: int, energy: float, probability: float, known: dict[int, str]
     ) -> Prediction:
-        kind = self.graph.schema.types[int(self.graph.entity_types[entity])].said
+        kind = ", ".join(self.graph.types_said(entity)) or None
         name = self.graph.name(entity)
         return Prediction(str(name), name.label, kind, energy, probability, known.get(entity))
 
@@ -233,11 +233,14 @@ class Predictor:
         schema, kinds = self.graph.schema, self.graph.entity_types
         fits = (schema.graph.heads == kinds[h]) & (schema.graph.tails == kinds[t])
         edges = np.flatnonzero(fits)
+        pair = torch.tensor([h]), torch.tensor([t])
+        ruled_out = self.model.score_relations(*pair)[0].isposinf().cpu().numpy()
+        edges = edges[~ruled_out[edges]]
         graph = false_facts(self.model)
         if not len(edges):
             raise InputError(
-                f"The schema has no relation from {schema.types[int(kinds[h])].said!r} to "
-                f"{schema.types[int(kinds[t])].said!r}."
+                f"The schema has no relation from {', '.join(self.graph.types_said(h))!r} to "
+                f"{', '.join(self.graph.types_said(t))!r}."
             )
         triples = np.stack([np.full(len(edges), h), edges, np.full(len(edges), t)], 1)
         if graph is not None:

@@ -34,12 +34,14 @@ def find_file(
     return found[0] if found else None
 
 
-def read_types(path: Path, separator: str | None = None) -> dict[str, list[str]]:
+def read_types(
+    path: Path, separator: str | None = None, columns: Sequence[str | int] | None = None
+) -> dict[str, list[str]]:
     """Read a table of entity and type; an entity may have several rows.
 
-    With a separator, one field may hold several types.
+    With a separator, one field may hold several types. ``columns`` says which two columns they are.
     """
-    frame = read_table(path, ("entity", "type"), TextFormat())
+    frame = read_table(path, ("entity", "type"), TextFormat(columns=columns))
     if separator is not None:
         frame = frame.with_columns(pl.col("type").str.split(separator)).explode("type")
         frame = frame.filter(pl.col("type") != "")
@@ -84,7 +86,10 @@ def types_from_names(names: Sequence[str], pattern: str) -> dict[str, str]:
 
 
 def types_of(
-    given: TypesOf | str | Path, names: Sequence[str], separator: str | None
+    given: TypesOf | str | Path,
+    names: Sequence[str],
+    separator: str | None,
+    columns: Sequence[str | int] | None = None,
 ) -> tuple[TypesOf | None, tuple[str, ...]]:
     """Return the types that the user points to, and what to note about them."""
     if isinstance(given, Mapping):
@@ -92,8 +97,8 @@ def types_of(
     if given == "none":
         return None, ()
     if not str(given).startswith("regex:"):
-        return read_types(Path(given), separator), ()
+        return read_types(Path(given), separator, columns), ()
     found = types_from_names(names, str(given).removeprefix("regex:"))
     without = len(names) - len(found)
-    note = f"{without} of {len(names)} names carry no type; these entities get the type 'entity'."
+    note = f"{without} of {len(names)} names carry no type."
     return found, (note,) if without else ()

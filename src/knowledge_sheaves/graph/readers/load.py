@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.dataset import Dataset
@@ -15,6 +16,7 @@ from knowledge_sheaves.graph.readers.layout import TextFormat
 from knowledge_sheaves.graph.readers.pykeen_data import bundled_folder, download
 from knowledge_sheaves.graph.readers.raw import (
     ENDS,
+    SHARED,
     Raw,
     Typing,
     assemble,
@@ -40,12 +42,14 @@ def read(
     schema: Schema | str | Path | None = None,
     types: TypesOf | str | Path | None = None,
     type_separator: str | None = None,
+    type_columns: Sequence[str | int] | None = None,
     labels: Mapping[str, str] | str | Path | None = None,
     relation_labels: Mapping[str, str] | str | Path | None = None,
     lang: str | None = None,
     strict: bool = False,
     min_type_count: int = 1,
     min_pair_count: int = 1,
+    stalks: str = SHARED,
     text: TextFormat | None = None,
     sizes: Sequence[float] | None = None,
     seed: int = 0,
@@ -59,11 +63,13 @@ def read(
     ``relation_labels`` (text or Parquet) and ``schema.yaml``.
 
     ``types`` is a mapping, a table of entity and type (``type_separator`` divides several in one
-    field), ``"regex:..."`` with one group that finds the type at the start of the name (for
-    NELL ``"regex:concept_([a-z]+)_"``), or ``"none"``. ``strict`` and the minimum counts are those
-    of `KnowledgeGraph.from_triples`. Triples of valid and test with names that train never shows
-    are dropped and counted in the notes, as PyKEEN does; ``keep_unseen`` keeps them. ``lang`` is
-    the language of the labels that RDF has in several.
+    field, ``type_columns`` says where the two stand), ``"regex:..."`` with one group that finds
+    the type at the start of the name (for NELL ``"regex:concept_([a-z]+)_"``), or ``"none"``. They
+    rule out, filter and ask, over one stalk; with ``stalks="types"``, or where the schema gives
+    dimensions, every type has a stalk of its own, and every pair of types maps of its own.
+    ``strict`` and the minimum counts are those of `KnowledgeGraph.from_triples`. Triples of valid
+    and test with names that train never shows are dropped and counted in the notes, as PyKEEN does;
+    ``keep_unseen`` keeps them. ``lang`` is the language of the labels that RDF has in several.
 
     >>> read("nations")
     Dataset('nations': 14 entities of 1 types, 55 relations, triples: 1592 train, 199 valid, \
@@ -72,11 +78,12 @@ def read(
     found = _find(source)
     raw, name = _read(found, text or TextFormat(), lang)
     folder = found if isinstance(found, Path) and found.is_dir() else None
-    raw = _with_about(raw, folder, types, type_separator)
+    raw = _with_about(raw, folder, types, type_separator, type_columns)
     raw = _with_labels(raw, folder, labels, relation_labels)
     if "train" in raw.splits and not keep_unseen and not (folder and is_betae(folder)):
         raw = drop_unseen(raw)
-    typing = _typing(schema, folder, strict, min_type_count, min_pair_count)
+    counts = {"min_type_count": min_type_count, "min_pair_count": min_pair_count}
+    typing = _typing(schema, folder, strict=strict, stalks=stalks, **counts)
     if "train" in raw.splits:
         return assemble(raw, typing, name=name, source=str(source))
     whole = assemble(
@@ -159,14 +166,18 @@ def _kind(path: Path) -> str:
 
 
 def _with_about(
-    raw: Raw, folder: Path | None, types: TypesOf | str | Path | None, separator: str | None
+    raw: Raw,
+    folder: Path | None,
+    types: TypesOf | str | Path | None,
+    separator: str | None,
+    columns: Sequence[str | int] | None,
 ) -> Raw:
     """Add the types that the user points to, else those that lie in the folder."""
     if folder is not None and types is None:
         types = about.find_file(folder, about.TYPE_FILES)
     if types is None:
         return raw
-    found, notes = about.types_of(types, raw.entities, separator)
+    found, notes = about.types_of(types, raw.entities, separator, columns)
     return replace(raw, types=found, notes=raw.notes + notes)
 
 
@@ -203,15 +214,9 @@ def _about_relations(given: Mapping[str, str], relations: Sequence[str]) -> dict
     return next(filter(None, found), {})
 
 
-def _typing(
-    schema: Schema | str | Path | None,
-    folder: Path | None,
-    strict: bool,
-    min_type_count: int,
-    min_pair_count: int,
-) -> Typing:
+def _typing(schema: Schema | str | Path | None, folder: Path | None, **options: Any) -> Typing:
     if schema is None and folder is not None:
         schema = about.find_file(folder, ("schema",), SCHEMA_SUFFIXES)
     if schema is None or isinstance(schema, Schema):
-        return Typing(schema, {}, strict, min_type_count, min_pair_count)
-    return Typing(Schema.load(schema), load_type_choices(schema))
+        return Typing(schema, {}, **options)
+    return Typing(Schema.load(schema), load_type_choices(schema), stalks=options["stalks"])

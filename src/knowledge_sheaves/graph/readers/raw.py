@@ -10,14 +10,23 @@ import polars as pl
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
+from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
 from knowledge_sheaves.graph.rows import refuse
 from knowledge_sheaves.graph.schema import Schema
-from knowledge_sheaves.graph.type_rules import SubclassOf, TypesOf, choose_types, fit_types
+from knowledge_sheaves.graph.type_rules import (
+    SubclassOf,
+    TypesOf,
+    choose_types,
+    declared_types,
+    fit_types,
+)
 from knowledge_sheaves.graph.vocabulary import Vocabulary, suggestion
 
 ENDS = ("head", "relation", "tail")
+SHARED, BY_TYPE = STALKS = ("shared", "types")
+"""One stalk for all, types only rule out; or a stalk for every type, and maps by pairs of them."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,21 @@ class Typing:
     strict: bool = False
     min_type_count: int = 1
     min_pair_count: int = 1
+    stalks: str = SHARED
+
+    def __post_init__(self) -> None:
+        if self.stalks not in STALKS:
+            raise InputError(f"stalks is one of {', '.join(STALKS)}, not {self.stalks!r}.")
+        if self.min_pair_count > 1 and not self.by_type:
+            raise InputError(
+                "min_pair_count is about maps by pairs of types, and types share their maps: say "
+                f"stalks: {BY_TYPE} too, or leave it out."
+            )
+
+    @property
+    def by_type(self) -> bool:
+        """Whether every type has a stalk of its own: it is wanted, or the schema sizes them."""
+        return self.stalks == BY_TYPE or (self.schema is not None and self.schema.is_sized)
 
 
 def number_names(frames: Mapping[str, pl.DataFrame]) -> Raw:
@@ -133,20 +157,8 @@ def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
     if not len(raw.splits["train"]):
         raise InputError(" ".join((f"{source}: there are no triples to train on.", *raw.notes)))
     entities = Vocabulary(raw.entities)
-    chosen, kinds = _types(raw, typing, source)
-    entity_types = kinds.ids(chosen)
-    schema = typing.schema or _schema(raw, kinds, entity_types, typing)
-    if raw.labels or raw.relation_labels:
-        schema = schema.labelled(raw.relation_labels or {}, raw.labels or {})
     labels = None if raw.labels is None else _by_id(raw.labels, entities)
-    graphs = {}
-    for split, triples in raw.splits.items():
-        if len(triples):
-            edges = _edges(raw, schema, entities, entity_types, triples, f"{source}, {split}")
-            graphs[split] = KnowledgeGraph(
-                *(schema, entities, entity_types, triples[:, 0], edges, triples[:, 2]),
-                labels=labels,
-            )
+    graphs = _graphs(raw, typing, entities, labels, source)
     return Dataset(
         graphs["train"],
         graphs.get("valid"),
@@ -154,6 +166,63 @@ def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
         name=name,
         source=source,
         notes=(*raw.notes, *_graph_notes(graphs)),
+    )
+
+
+def _graphs(
+    raw: Raw,
+    typing: Typing,
+    entities: Vocabulary,
+    labels: Mapping[int, str] | None,
+    source: str,
+) -> dict[str, KnowledgeGraph]:
+    """The splits that have triples. Types that are not checked against a schema may be several."""
+    if not typing.by_type and typing.schema is None and not typing.strict:
+        schema, classes = _labelled(Schema.single(raw.relations), raw), _classes(raw, typing)
+        kinds = np.zeros(len(entities), np.int64)
+        return {
+            split: KnowledgeGraph(
+                *(schema, entities, kinds, *triples.T), labels=labels, classes=classes
+            )
+            for split, triples in raw.splits.items()
+            if len(triples)
+        }
+    chosen, names = _types(raw, typing, source)
+    entity_types = names.ids(chosen)
+    schema = _labelled(typing.schema or _schema(raw, names, entity_types, typing), raw)
+    classes = None if typing.by_type else _classes(raw, typing, chosen)
+    graphs = {}
+    for split, triples in raw.splits.items():
+        if len(triples):
+            edges = _edges(raw, schema, entities, entity_types, triples, f"{source}, {split}")
+            graph = KnowledgeGraph(
+                *(schema, entities, entity_types, triples[:, 0], edges, triples[:, 2]),
+                labels=labels,
+            )
+            graphs[split] = graph if classes is None else graph.shared(classes)
+    return graphs
+
+
+def _labelled(schema: Schema, raw: Raw) -> Schema:
+    if not (raw.labels or raw.relation_labels):
+        return schema
+    return schema.labelled(raw.relation_labels or {}, raw.labels or {})
+
+
+def _classes(raw: Raw, typing: Typing, chosen: Sequence[str] = ()) -> Classes | None:
+    """All types of the entities, with those that were chosen for a schema."""
+    if raw.types is None and not chosen:
+        return None
+    own = declared_types(raw.entities, raw.types or {})
+    if chosen:
+        own = [(kind, *kinds) for kind, kinds in zip(chosen, own, strict=True)]
+    return Classes.of(
+        *(raw.entities, dict(zip(raw.entities, own, strict=True))),
+        subclass_of=raw.subclass_of,
+        heads=None if typing.schema is None else typing.schema.ends("head"),
+        tails=None if typing.schema is None else typing.schema.ends("tail"),
+        min_count=typing.min_type_count,
+        labels=raw.labels,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store
 
 from knowledge_sheaves.embedding import SheafEmbedding
@@ -43,7 +44,7 @@ class FactStore:
 
     def __init__(self, graph: KnowledgeGraph, store: Store) -> None:
         self.graph, self.store = graph, store
-        relations, types = graph.schema.relation_names, graph.schema.type_names
+        relations, types = graph.schema.relation_names, graph.type_names
         self._others = frozenset(relations) | frozenset(types)
 
     @classmethod
@@ -74,10 +75,9 @@ def quads(graph: KnowledgeGraph) -> Iterator[Quad]:
     relations = [NamedNode(iri_of(relation.name)) for relation in graph.schema.relations]
     for head, edge, tail in graph.triples.tolist():
         yield Quad(terms[head], relations[edge], terms[tail])
-    names = [kind.name for kind in graph.schema.types]
-    kinds = [None if name == UNTYPED else NamedNode(iri_of(name)) for name in names]
-    for term, kind in zip(terms, graph.entity_types.tolist(), strict=True):
-        if (iri := kinds[kind]) is not None:
-            yield Quad(term, TYPE, iri)
+    kinds = {name: NamedNode(iri_of(name)) for name in graph.type_names if name != UNTYPED}
+    for name, iri in kinds.items():
+        for entity in np.flatnonzero(graph.is_of_type(name)).tolist():
+            yield Quad(terms[entity], TYPE, iri)
     for place, text in (graph.labels or {}).items():
         yield Quad(terms[place], LABEL, Literal(text))

@@ -20,7 +20,9 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.known import false_facts
+from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_weights
+from knowledge_sheaves.embedding.scoring import rule_out
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
@@ -32,6 +34,7 @@ from knowledge_sheaves.ranking.temperature import temperature as temperature_of
 
 QUERY_TAU = "query_tau"
 """A model keeps a temperature that was fitted on facts, and one that was fitted on queries."""
+ENDS: tuple[End, End] = ("head", "tail")
 RUNNER_UPS = 3
 """How many candidates of an unknown are named beside the best."""
 
@@ -310,15 +313,22 @@ class Solver(ABC):
 
 
 def restrict(
+    model: SheafEmbedding,
     energies: Tensor,
     patterns: Sequence[Pattern],
     target: Variable,
     false: KnowledgeGraph | None = None,
 ) -> Tensor:
-    """Leave only what VALUES allows, and drop what must differ from an entity, row by row.
+    """Leave only what types and VALUES allow, and what differs from an entity that it must.
 
-    What an edge to a known entity would make a ``false`` fact is no answer either.
+    What an edge to a known entity would make a ``false`` fact is no answer either. Patterns are of
+    one shape.
     """
+    for edges in zip(*(pattern.edges for pattern in patterns), strict=True):
+        ids = torch.tensor([int(edge.relation) for edge in edges], device=model.device)
+        for end, term in zip(ENDS, edges[0].terms, strict=True):
+            if term == target:
+                energies = rule_out(model, end, ids, energies)
     for row, pattern in enumerate(patterns):
         entity = pattern.bound.get(target)
         if entity is not None:
@@ -333,6 +343,12 @@ def restrict(
         if false is not None:
             energies[row, _falsified(pattern, target, false)] = torch.inf
     return energies
+
+
+def possible_entities(model: SheafEmbedding, pattern: Pattern, target: Variable) -> Tensor:
+    """Which entities types and conditions allow as a target of a pattern: (entities)."""
+    nothing = torch.zeros(1, model.graph.num_entities, device=model.device)
+    return restrict(model, nothing, [pattern], target)[0].isfinite()
 
 
 def _falsified(pattern: Pattern, target: Variable, false: KnowledgeGraph) -> IntArray:

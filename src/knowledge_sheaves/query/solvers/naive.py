@@ -62,7 +62,7 @@ class Naive(Solver):
         energies = torch.cdist(self._places(batch), table).square()
         energies = less_favour(self.model, batch, batch.vertex(target), energies)
         patterns = [query.patterns[0] for query in queries]
-        return Scores(restrict(energies, patterns, target, self.false))
+        return Scores(restrict(self.model, energies, patterns, target, self.false))
 
     def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
         """No edge has an energy of its own, and unknowns have no place."""

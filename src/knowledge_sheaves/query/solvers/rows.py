@@ -18,7 +18,7 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.known import false_facts
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
-from knowledge_sheaves.embedding.scoring import compare, make_query, score_entities
+from knowledge_sheaves.embedding.scoring import compare, make_query, rule_out, score_entities
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
@@ -171,7 +171,8 @@ class Rows:
             if len(model.graph.schema.types) == 1:
                 query = make_query(model, end, asked, entities)
                 pool = model.pool(0, end)
-                return compare(model, query, pool, scale=-1 / tau, relative=relative)
+                logits = compare(model, query, pool, scale=-1 / tau, relative=relative)
+                return rule_out(model, end, asked, logits, -torch.inf)
             logits = score_entities(model, end, asked, entities).div_(-tau)
         logits[~fits] = -torch.inf
         return logits

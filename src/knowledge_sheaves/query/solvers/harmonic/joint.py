@@ -8,6 +8,7 @@ soon as the answers shown lie below the bounds of all candidates left out.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -41,11 +42,11 @@ def best_combinations(
     batch: QueryGraph,
     targets: tuple[Variable, ...],
     count: int,
-    allowed: Tensor | None = None,
+    allowed: Sequence[Tensor] = (),
 ) -> list[Best]:
     """For every query of a batch, the combinations of entities with the least energy.
 
-    ``allowed`` (entities) says who may be part of one.
+    ``allowed`` (entities) says for each target who may be it.
     """
     model, budget = by.model, by.budget
     vertices = [batch.vertex(target) for target in targets]
@@ -53,14 +54,13 @@ def best_combinations(
     number = form.constant.dtype.itemsize
     kept = max(1, int(min(COMBINATIONS, budget.fit(4 * number)) ** (1 / len(targets))))
     bounds = [_bounds(by, batch, form, vertex, strength) for vertex in vertices]
-    if allowed is not None:
-        for vertex, bound in zip(vertices, bounds, strict=True):
-            bound[:, ~allowed[model.entities_of_type(batch.types[vertex])]] = torch.inf
+    for vertex, bound, mine in zip(vertices, bounds, allowed, strict=False):
+        bound[:, ~mine[model.entities_of_type(batch.types[vertex])]] = torch.inf
     found, alike = [], by.indifferent(batch, form)
     for row in range(len(batch)):
         budget.check_time()
-        mine = [bound[row] for bound in bounds]
-        best = _combine(by, batch, form, vertices, mine, kept, count, row)
+        own = [bound[row] for bound in bounds]
+        best = _combine(by, batch, form, vertices, own, kept, count, row)
         found.append(best._replace(indifferent=alike is not None and bool(alike[row])))
     return found
 

@@ -30,6 +30,7 @@ from knowledge_sheaves.query.solvers.base import (
     grounded,
     is_positive_with_unknowns,
     parameter,
+    possible_entities,
     restrict,
     temperature,
 )
@@ -214,7 +215,7 @@ class Harmonic(Solver):
             grid = (torch.tensor(rows, device=columns.device).unsqueeze(1), columns)
             out.index_put_(grid, torch.minimum(out[grid], values))
         assert out is not None, "every pattern has a reading"
-        return restrict(out, patterns, target, self.false)
+        return restrict(self.model, out, patterns, target, self.false)
 
     def _by_types(
         self, patterns: Sequence[Pattern]
@@ -255,10 +256,12 @@ class Harmonic(Solver):
     def _combine(self, query: Query, count: int, allowed: Tensor | None) -> Combinations:
         (pattern,), by = query.patterns, self.extension.jointly
         assert by is not None, "refused"
+        fit = [possible_entities(self.model, pattern, target) for target in query.targets]
+        fit = fit if allowed is None else [each & allowed for each in fit]
         parts: list[Best] = []
         for reading in readings(pattern, self.model.graph):
             batch = QueryGraph.of(self.model, [pattern], [reading], query.targets[-1])
-            parts += best_combinations(by, batch, query.targets, count, allowed)
+            parts += best_combinations(by, batch, query.targets, count, fit)
         energies = torch.cat([part.energies for part in parts])
         ids = torch.cat([part.ids for part in parts])
         order = energies.argsort()
