@@ -19,6 +19,31 @@ BOX = 'style="overflow-x:auto;background:#fff;color:#000"'
 Row = Mapping[str, object]
 
 
+class Framed:
+    """What is a table: ``rows`` that have the same fields, or columns, as a frame of others."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the table, each by the names of its fields."""
+        raise NotImplementedError
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The same by columns."""
+        rows = self.rows()
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
+    def to_polars(self) -> Any:
+        """The table as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.columns(), strict=False)
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+
 class ShownReasons(Protocol):
     """What `reasons_html` shows of an explanation."""
 

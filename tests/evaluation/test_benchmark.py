@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.evaluation.benchmark import BenchmarkProgress, Protocol, Report, benchmark
 from knowledge_sheaves.evaluation.benchmark_report import TypeResult, comparison, plot
 from knowledge_sheaves.evaluation.betae import GROUPS, TYPES, BetaEFolder, Translation
-from knowledge_sheaves.evaluation.published import all_rows, mean_of, published_rows
+from knowledge_sheaves.evaluation.published import all_rows, mean_of, published_rows, query_set
 from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
@@ -243,12 +244,12 @@ def test_published_rows_are_complete_and_their_means_right() -> None:
         assert set(row.mrr) <= set(TYPES)
         for group, printed in row.means.items():
             assert mean_of(row.mrr, group) == pytest.approx(printed, abs=0.11)
-    nell = {row.name: row for row in published_rows(63_361, 400)}
+    nell = {row.name: row for row in published_rows("NELL-995")}
     assert nell["BetaE"].mrr["pni"] == 3.5
     assert nell["QTO"].mean("negative") == 12.9
     assert nell["GQE"].mean("negative") is None
-    assert len(published_rows(14_505, 474)) == 7
-    assert len(published_rows(14_505, 474, "easy")) == 2
+    assert len(published_rows("FB15k-237")) == 7
+    assert len(published_rows("FB15k-237", "easy")) == 2
 
 
 def test_tables_and_pictures(
@@ -258,7 +259,7 @@ def test_tables_and_pictures(
 
     from knowledge_sheaves.evaluation import benchmark_report
 
-    rows = published_rows(63_361, 400)
+    rows = published_rows("NELL-995")
     monkeypatch.setattr(benchmark_report, "published_rows", lambda *_: rows)
     runs = [benchmark(model, written, options=each) for each in (HARMONIC, CHAINING)]
     console = Console(width=136, record=True, file=(tmp_path / "table.txt").open("w"))
@@ -297,6 +298,26 @@ def test_the_real_folders_agree_with_their_triples(shared_data: Path, name: str)
     source = BetaEFolder(shared_data / name, "valid")
     assert source.named(None) == list(TYPES)
     assert source.check(source.queries("2in").sample(100)).complete
-    assert published_rows(
-        source.data.train.num_entities, len(source.data.train.schema.relation_names)
-    )
+    known = query_set(source.hash, (0, 0), {})
+    assert name.startswith(known.removesuffix("-995"))
+    assert published_rows(known)
+
+
+def test_rows_belong_to_a_set_of_queries_and_not_to_a_graph() -> None:
+    size, counts = (14_505, 474), dict.fromkeys(TYPES, 5_000)
+    assert query_set("", size, counts | {"1p": 22_812}) == "FB15k-237"
+    query2box = {name: n for name, n in counts.items() if name in GROUPS["positive"]}
+    assert query_set("", size, query2box) == "", "the same graph, and other queries"
+    assert query_set("", (63_361, 400), dict.fromkeys(TYPES, 4_000)) == ""
+    assert not published_rows("")
+
+
+def test_a_set_of_queries_has_one_hash_whatever_its_order(written: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(written, tmp_path / "copy"))
+    given = pickle.loads((copy / "test-queries.pkl").read_bytes())
+    turned = {form: list(asked)[::-1] for form, asked in reversed(given.items())}
+    (copy / "test-queries.pkl").write_bytes(pickle.dumps(turned))
+    assert BetaEFolder(copy, "test").hash == BetaEFolder(written, "test").hash
+    fewer = {form: asked[1:] for form, asked in turned.items()}
+    (copy / "test-queries.pkl").write_bytes(pickle.dumps(fewer))
+    assert BetaEFolder(copy, "test").hash != BetaEFolder(written, "test").hash

@@ -125,3 +125,13 @@ def test_what_cannot_be_evaluated_is_refused() -> None:
     empty = Dataset(data.train, test=data.train.with_triples(data.train.triples[:0]))
     with pytest.raises(InputError, match="the split is empty"):
         evaluate(model, empty)
+
+
+def test_a_report_is_a_frame_of_either_kind() -> None:
+    graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    scorer = TableScorer(graph, np.zeros((3, 1, 3)))
+    report = evaluate(scorer, Dataset(graph, test=graph))
+    frame = report.to_polars()
+    assert set(frame["by"]) == {"all", "pattern", "relation"}
+    assert frame.filter(by="relation", side="both")["mrr"].to_list() == [report.mrr]
+    assert report.to_pandas()["name"].tolist() == frame["name"].to_list()

@@ -21,6 +21,7 @@ from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
 from knowledge_sheaves.cli.info import info
 from knowledge_sheaves.cli.neighbours import neighbours
+from knowledge_sheaves.cli.options import with_style
 from knowledge_sheaves.cli.predict import predict
 from knowledge_sheaves.cli.query import query
 from knowledge_sheaves.cli.schema import schema
@@ -56,7 +57,7 @@ def with_usual_numbers(command: Callable[..., None]) -> Callable[..., None]:
 # Commands import what they need when they run: `sheaves --help` must not wait for torch.
 app = typer.Typer(
     name="sheaves",
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -81,8 +82,8 @@ for command in (
     download,
     synthesise,
 ):
-    app.command()(with_usual_numbers(command))
-app.command("sum")(with_usual_numbers(sum_))
+    app.command()(with_usual_numbers(with_style(command)))
+app.command("sum")(with_usual_numbers(with_style(sum_)))
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, print_json, say
+from knowledge_sheaves.cli.output import AsJson, print_json, print_rich, say
 from knowledge_sheaves.cli.solvers import Set, SolverName, make_options
 
 if TYPE_CHECKING:
@@ -126,15 +126,9 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 def _show(report: BenchmarkReport) -> None:
-    from rich.console import Console
-
     from knowledge_sheaves.evaluation.benchmark_report import comparison
 
-    wide = Console(width=max(TABLE_WIDTH, Console().width))
-    wide.print(comparison([report]))
-    wide.print(report.details())
-    for note in report.notes():
-        say(note)
+    print_rich(comparison([report]), report.details(), *report.notes(), width=TABLE_WIDTH)
 
 
 @contextmanager

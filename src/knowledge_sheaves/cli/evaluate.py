@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
-from knowledge_sheaves.cli.output import AsJson, named, print_json, print_table, without_empty
+from knowledge_sheaves.cli.output import (
+    AsJson,
+    named,
+    print_json,
+    print_rich,
+    print_table,
+    without_empty,
+)
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding import SheafEmbedding
@@ -81,9 +88,7 @@ def evaluate(
     if by is not None:
         print_table(report.protocol, _rows(report, by))
         return
-    from rich.console import Console
-
-    Console().print(report.table())
+    print_rich(report.table())
 
 
 def _classify(model: SheafEmbedding, folder: Path, data: str | None, as_json: bool) -> None:

@@ -13,7 +13,9 @@ import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import (
+    STYLE,
     AsJson,
+    check_format,
     named,
     print_json,
     print_table,
@@ -73,7 +75,8 @@ def query(
         typer.Option(
             "--format",
             metavar="FORM",
-            help="Of full SPARQL: json, xml, csv, tsv; for graphs ttl, nt, jsonld.",
+            help="table, csv, tsv, json or markdown; of full SPARQL also xml, of graphs ttl, nt, "
+            "jsonld.",
         ),
     ] = None,
     plot: Annotated[
@@ -125,10 +128,12 @@ def query(
     }
     if source is not None and is_full(source, facts_only):
         refuse_options([name for name, given in only_plain.items() if given])
-        show_full(asker, source, "json" if as_json else form, facts_only)
+        written = None if form in ("table", "markdown") else form
+        show_full(asker, source, "json" if as_json else written, facts_only)
         return
-    if form is not None or facts_only:
-        raise InputError("--format and --facts-only are for one query in full SPARQL.")
+    check_format(form or "table")
+    if facts_only:
+        raise InputError("--facts-only is for one query in full SPARQL.")
     if source is None:
         assert jsonl is not None
         _answer_many(asker, jsonl, top, new, type, explain)
@@ -140,7 +145,7 @@ def query(
         print_json(verdict.to_dict()) if as_json else say(verdict)
         return
     drawn = EXPLAINED if explain else int(plot is not None)
-    explained = ALL if explain and as_json else drawn
+    explained = ALL if explain and (as_json or not STYLE.get().is_table) else drawn
     result = Result.of(asker, asked, top, new, type, explained, budget)
     if as_json:
         print_json(result.to_json(explain))
@@ -191,9 +196,11 @@ class Result:
 
         answers = self.answers
         if answers is None or not len(answers):
-            typer.echo("No answers.")
+            typer.echo("No answers.", err=STYLE.get().format in ("csv", "tsv"))
             return
         print_table("", without_empty(list(self._rows(answers))), self._note(answers))
+        if not STYLE.get().is_table:  # the reasons are a column
+            return
         for place, reason in enumerate((answers.explanation or ())[:explained]):
             answer = answers[place]
             title = f"{answer.rank}. {', '.join(map(words, answer.names))}, because"
@@ -211,15 +218,18 @@ class Result:
         say(f"Wrote {path}", err=True)
 
     def _rows(self, answers: Answers) -> Iterator[dict[str, Any]]:
-        for answer in answers:
+        people = STYLE.get().is_table
+        for place, answer in enumerate(answers):
             names = dict(zip(answers.query.targets, answer.names, strict=True))
-            row: dict[str, Any] = {"": answer.rank}
+            row: dict[str, Any] = {"" if people else "rank": answer.rank}
             for variable in self.asked.variables:
                 row |= named(variable, names[variable])
+            reasons = None if people or not answers.explanation else answers.explanation[place]
             yield row | {
                 "energy": round(answer.energy, 6) + 0.0,  # no -0.0000 for what is certain
                 "probability": answer.probability,
                 "known": answer.known,
+                "because": None if reasons is None else str(reasons),
             }
 
     def _note(self, answers: Answers) -> str:

@@ -74,5 +74,5 @@ def solvers(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"solvers": about, "parameters": rows})
         return
-    print_table("", [{"solver": name, "": text} for name, text in about.items()])
-    print_table("", rows)
+    print_table("", [{"solver": n, "meaning": t} for n, t in about.items()], wrapped=["meaning"])
+    print_table("", rows, wrapped=["meaning", "range"])

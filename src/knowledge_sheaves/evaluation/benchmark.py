@@ -29,6 +29,7 @@ from knowledge_sheaves.evaluation.betae import (
     TypeQueries,
     refuse_disagreement,
 )
+from knowledge_sheaves.evaluation.published import query_set
 from knowledge_sheaves.evaluation.queries import (
     AnswerRanks,
     AnswerSet,
@@ -130,13 +131,14 @@ def benchmark(
             continue
         results[name] = kept.get(run) or kept.keep(run, run.measure(tell))
         tell(BenchmarkProgress(name, len(given), len(given), results[name]))
-    schema = source.data.train.schema
+    graph = source.data.train
+    size = graph.num_entities, len(graph.schema.relation_names)
     return BenchmarkReport(
         solver=solver.name,
         label=solver.label,
         data=source.folder.name,
-        entities=source.data.train.num_entities,
-        relations=len(schema.relation_names),
+        entities=size[0],
+        relations=size[1],
         split=split,
         options=solver.choices | {"known": options.known or TRAIN},
         protocol=asdict(protocol),
@@ -145,6 +147,7 @@ def benchmark(
         refused=refused,
         seconds=time.perf_counter() - started,
         peak_memory=peak_memory(),
+        query_set=query_set(source.hash, size, source.counts),
     )
 
 

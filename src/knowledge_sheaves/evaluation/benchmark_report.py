@@ -17,6 +17,7 @@ from knowledge_sheaves.evaluation.betae import GROUPS, TYPES
 from knowledge_sheaves.evaluation.published import PublishedRow, mean_of, published_rows
 from knowledge_sheaves.evaluation.queries import AnswerRanks, QueryMetrics, interval
 from knowledge_sheaves.files import writing
+from knowledge_sheaves.notebook import Framed
 from knowledge_sheaves.plain import for_matplotlib, printable
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ class TypeResult:
 
 
 @dataclass(frozen=True)
-class BenchmarkReport:
+class BenchmarkReport(Framed):
     """One row of the benchmark's table: a model, a solver, and the types that it was asked.
 
-    ``label`` is what the row is called.
+    ``label`` is what the row is called, ``query_set`` the published queries that these are.
     """
 
     solver: str
@@ -67,6 +68,7 @@ class BenchmarkReport:
     refused: Mapping[str, str]
     seconds: float
     peak_memory: int
+    query_set: str = ""
 
     @cached_property
     def mrr(self) -> dict[str, float]:
@@ -92,8 +94,8 @@ class BenchmarkReport:
         return f"{self.data}, {self.split}: MRR × 100 of {answers} answers, {ranked}{part}{drawn}"
 
     def published(self) -> list[PublishedRow]:
-        """What others have reported on the same data under the same protocol."""
-        return published_rows(self.entities, self.relations, str(self.protocol["answers"]))
+        """What others have reported on the same queries under the same protocol."""
+        return published_rows(self.query_set, str(self.protocol["answers"]))
 
     def name(self, row: PublishedRow) -> str:
         """What a published row is called: it is of test queries, whatever ours are of."""
@@ -116,6 +118,11 @@ class BenchmarkReport:
             "refused": dict(self.refused),
             "published": [row.to_dict() for row in self.published()],
         }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for every type that has answers to rank."""
+        found = ((name, of.metrics) for name, of in self.types.items())
+        return [{"type": name} | of.to_dict() for name, of in found if of is not None]
 
     def _mean_with_interval(self, group: str) -> dict[str, float] | None:
         mean = self.mean(group)

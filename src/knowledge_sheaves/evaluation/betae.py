@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -93,6 +94,17 @@ class BetaEFolder:
             )
         self.data: Dataset = load(self.folder)
         self._files: BetaEQueries = read_betae_queries(self.folder, split)
+
+    @cached_property
+    def hash(self) -> str:
+        """A hash of all queries of the split, whatever their order: which set they are."""
+        each = (f"{form} {query}" for form, asked in self._files.queries.items() for query in asked)
+        return sha256("\n".join(sorted(each)).encode()).hexdigest()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many queries there are of each type."""
+        return {name: len(self._files.queries[_structure(name)]) for name in self.types}
 
     @cached_property
     def _graphs(self) -> tuple[KnowledgeGraph, KnowledgeGraph]:

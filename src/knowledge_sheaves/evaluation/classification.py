@@ -19,6 +19,8 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
+from knowledge_sheaves.graph.labels import label_of
+from knowledge_sheaves.notebook import Framed
 from knowledge_sheaves.ranking import fact_temperature
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, FloatArray, chunks
 from knowledge_sheaves.ranking.triples import known_facts
@@ -144,7 +146,7 @@ class Verdicts:
 
 
 @dataclass(frozen=True)
-class ClassificationReport:
+class ClassificationReport(Framed):
     """Verdicts on all test triples and by relation, with the thresholds, by name."""
 
     overall: Verdicts
@@ -155,6 +157,13 @@ class ClassificationReport:
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name."""
         return asdict(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for every relation, and one for all."""
+        return [
+            {"relation": str(name), "label": label_of(name), **asdict(of)}
+            for name, of in [*self.by_relation.items(), ("all", self.overall)]
+        ]
 
 
 def classify(

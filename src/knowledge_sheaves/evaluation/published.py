@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from knowledge_sheaves.evaluation.betae import GROUPS
+from knowledge_sheaves.evaluation.betae import GROUPS, TYPES
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,29 @@ def mean_of(mrr: Mapping[str, float], group: str) -> float | None:
     return sum(values) / len(values) if len(values) == len(GROUPS[group]) else None
 
 
-def published_rows(entities: int, relations: int, answers: str = "hard") -> list[PublishedRow]:
-    """The rows on the data set of this size, by which a folder of the benchmark is known.
+def query_set(hash: str, size: tuple[int, int], counts: Mapping[str, int]) -> str:
+    """The set to which queries belong, by name; "" for queries of which nothing is published.
 
-    >>> [row.name for row in published_rows(63_361, 400)][-1]
-    'QTO'
-    >>> published_rows(3, 1)
-    []
+    ``size`` is entities and relations, ``counts`` how many queries there are of each type.
+
+    >>> query_set("", (14_505, 474), dict.fromkeys(["2p", "2i"], 5_000))
+    ''
     """
-    sizes = _document()["data"]
-    names = [name for name, size in sizes.items() if size == [entities, relations]]
-    return [row for row in all_rows() if row.data in names and row.answers == answers]
+    for name, known in _document()["data"].items():
+        others = {counts.get(kind) for kind in TYPES if kind != "1p"}
+        alike = list(size) == known.get("size") and others == {known["others"]}
+        if hash in known["hashes"] or alike:
+            return str(name)
+    return ""
+
+
+def published_rows(data: str, answers: str = "hard") -> list[PublishedRow]:
+    """The rows on a set of queries.
+
+    >>> [row.name for row in published_rows("NELL-995")][-1]
+    'QTO'
+    """
+    return [row for row in all_rows() if row.data == data and row.answers == answers]
 
 
 @cache

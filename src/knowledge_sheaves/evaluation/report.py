@@ -19,6 +19,7 @@ from knowledge_sheaves.evaluation.patterns import PATTERNS, relation_patterns
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.labels import label_of, said
+from knowledge_sheaves.notebook import Framed
 from knowledge_sheaves.notebook import table as html_table
 from knowledge_sheaves.plain import printable
 from knowledge_sheaves.ranking import RankMetrics, Ranks, Scorer, Side, rank_triples, ranked_side
@@ -30,7 +31,7 @@ SIDES = {"head": "head side", "tail": "tail side", "both": "both sides"}
 
 
 @dataclass(frozen=True)
-class LinkPredictionReport:
+class LinkPredictionReport(Framed):
     """How well true triples rank: overall, by relation and by pattern, each side apart.
 
     Relations go by the names that users know. ``protocol`` says in words what was measured.
@@ -100,6 +101,17 @@ class LinkPredictionReport:
                 for name, sides in self.by_relation.items()
             },
         }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for all triples, for each pattern and for each relation, side by side."""
+        parts = {"all": {"all": self.overall}, "pattern": self.by_pattern}
+        parts["relation"] = self.by_relation
+        return [
+            {"by": by, "name": str(name), "label": label_of(name), "side": side, **of.to_dict()}
+            for by, group in parts.items()
+            for name, sides in group.items()
+            for side, of in sides.items()
+        ]
 
     def _repr_html_(self) -> str:
         total = list(self.overall)[-1]

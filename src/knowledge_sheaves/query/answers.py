@@ -11,7 +11,7 @@ from torch import Tensor
 
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.labels import label_of
-from knowledge_sheaves.notebook import answers_html
+from knowledge_sheaves.notebook import Framed, answers_html
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.pattern import Query
 
@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(Framed):
     """The best answers of one query, in order.
 
     ``ids`` is (answers, targets); ``energies`` and ``probabilities`` are (answers,). ``notes`` say
@@ -92,23 +92,11 @@ class Answers:
     def __iter__(self) -> Iterator[Answer]:
         return (self[place] for place in range(len(self)))
 
-    def to_polars(self) -> Any:
-        """The answers as a polars frame, a column per target."""
-        import polars as pl
-
-        return pl.DataFrame(self._columns())
-
-    def to_pandas(self) -> Any:
-        """The answers as a pandas frame, a column per target."""
-        import pandas as pd
-
-        return pd.DataFrame(self._columns())
-
     def _repr_html_(self) -> str:
         note = " ".join([f"Solved by {self.solver}.", *self.notes])
         return answers_html(self.query.targets, self, note, self.explanation)
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
         """A column per target, and one of labels where there are any; then what the model says."""
         taken = {target.removeprefix("?") for target in self.query.targets}
         columns: dict[str, list[Any]] = {free("rank", taken): list(range(1, len(self) + 1))}

@@ -25,7 +25,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
-from knowledge_sheaves.notebook import table
+from knowledge_sheaves.notebook import Framed, table
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
 from knowledge_sheaves.ranking.temperature import temperature
 
@@ -50,27 +50,19 @@ class Prediction:
         return asdict(self)
 
 
-class Predictions(list[Prediction]):
+class Predictions(list[Prediction], Framed):
     """Predictions, the best first; in a notebook they are a table.
 
     >>> Predictions([Prediction("Bob", None, "person", 0.5, 0.9, None)]).to_polars().columns
     ['name', 'label', 'type', 'energy', 'probability', 'known']
     """
 
-    def to_polars(self) -> Any:
-        """The predictions as a polars frame."""
-        import polars as pl
-
-        return pl.DataFrame([each.to_dict() for each in self])
-
-    def to_pandas(self) -> Any:
-        """The predictions as a pandas frame."""
-        import pandas as pd
-
-        return pd.DataFrame([each.to_dict() for each in self])
+    def rows(self) -> list[dict[str, Any]]:
+        """The fields of each."""
+        return [each.to_dict() for each in self]
 
     def _repr_html_(self) -> str:
-        return table([each.to_dict() for each in self]) if self else "<p>No answers.</p>"
+        return table(self.rows()) if self else "<p>No answers.</p>"
 
 
 def _named(relation: Relation) -> tuple[str, str | None]:
