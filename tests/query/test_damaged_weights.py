@@ -69,6 +69,14 @@ def test_an_answer_does_not_hide_it(name: str, value: float, text: str, options:
         Asker(model, options).answer(text, 1)
 
 
+@pytest.mark.parametrize("solver", ["chaining", "harmonic"])
+def test_numbers_too_large_to_be_compared_are_named_too(solver: str) -> None:
+    model = make("transe")
+    damage(model, 1e25)
+    with pytest.raises(InputError, match="not a number, although its weights are"):
+        Asker(model, Options(solver, tau=1.0)).answer("SELECT ?x { :d :r ?x }", 1)
+
+
 def test_the_weights_of_a_relation_count_too() -> None:
     model = make("transe")
     assert model.translations is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
@@ -28,6 +29,20 @@ def not_numbers(weights: Mapping[str, Tensor]) -> str | None:
             verb = "is" if wrong == 1 else "are"
             return f"{wrong:,} of the {tensor.numel():,} numbers of {name!r} {verb} NaN or infinite"
     return None
+
+
+def are_moderate(model: SheafEmbedding) -> bool:
+    """Whether no score can be too large for a number: looked at once, and not at every score.
+
+    An energy is of the fourth degree in the weights at most, a map and a vector squared.
+    """
+    kept: bool = model.keep("moderate weights", lambda: _are_moderate(model))
+    return kept
+
+
+def _are_moderate(model: SheafEmbedding) -> bool:
+    most = torch.finfo(torch.float32).max ** 0.2
+    return all(float(weights.norm()) < most for weights in model.parameters())  # not so for NaN
 
 
 def check_weights(model: SheafEmbedding) -> None:
