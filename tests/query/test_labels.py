@@ -12,7 +12,6 @@ from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.consistency import consistency
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.drawing import draw, plot
 from knowledge_sheaves.query.options import Options
@@ -180,6 +179,6 @@ def test_discord_has_labels() -> None:
 def test_labels_survive_the_folder_of_a_model(tmp_path: Path) -> None:
     asker().model.save(tmp_path / "model")
     graph = SheafEmbedding.load(tmp_path / "model").graph
-    assert {str(name): label_of(name) for name in graph.schema.relation_names} == RELATIONS
+    assert {str(name): name.label for name in graph.schema.labelled_names} == RELATIONS
     written = json.loads((tmp_path / "model" / "schema.json").read_text())
     assert {each["name"]: each["label"] for each in written["relations"]} == RELATIONS

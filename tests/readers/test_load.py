@@ -12,7 +12,6 @@ import pytest
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Schema
-from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.graph.readers import load
 
 TRAIN = "Julia\tlikes\tFargo\nSachin\tlikes\tFargo\nJulia\tknows\tSachin\n"
@@ -207,7 +206,7 @@ def test_relations_are_labelled_by_a_table_of_either_order(tmp_path: Path) -> No
     (tmp_path / "other.tsv").write_text("CtD\ttreats\n")
     given = {"associates": None, "Disease - has - Gene": tmp_path / "turned.tsv"}
     for label, file in given.items():
-        (name,) = load(tmp_path, relation_labels=file).train.schema.relation_names
-        assert label_of(name) == label
+        (name,) = load(tmp_path, relation_labels=file).train.schema.labelled_names
+        assert name.label == label
     with pytest.raises(InputError, match="none of its 1 rows is about a relation of the graph"):
         load(tmp_path, relation_labels=tmp_path / "other.tsv")

@@ -11,7 +11,6 @@ import rdflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.graph.readers import Dataset, load
 
 X = "http://x.org/"
@@ -153,6 +152,6 @@ def test_relations_and_types_have_labels_in_the_language_that_is_wanted(tmp_path
     )
     for lang, relation, kind in ((None, "likes", "film"), ("de", "mag", "Film")):
         graph = load(file, lang=lang).train
-        assert [label_of(name) for name in graph.schema.relation_names] == [relation]
+        assert [name.label for name in graph.schema.labelled_names] == [relation]
         assert graph.types_said(1) == [kind]
         assert [graph.name(place).label for place in range(2)] == ["Ann", "Fargo"]

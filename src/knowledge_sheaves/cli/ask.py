@@ -167,7 +167,7 @@ class Completer:
     def __init__(self, graph: KnowledgeGraph) -> None:
         from knowledge_sheaves.graph.labels import said
 
-        relations = graph.schema.relation_names
+        relations = graph.schema.labelled_names
         names = {*graph.entities, *relations, *(graph.labels or {}).values(), *map(said, relations)}
         self.names = sorted(map(str, names))
 

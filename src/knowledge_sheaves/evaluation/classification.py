@@ -188,7 +188,7 @@ def classify(
         raise InputError("There are no test triples to classify.")
     fitted = Thresholds.fit(calibrated_energies(model, valid.triples, tau), valid, few)
     accepted = fitted.accept(calibrated_energies(model, test.triples, tau), test.relations)
-    names = model.graph.schema.relation_names
+    names: tuple[str, ...] = model.graph.schema.labelled_names
     by_relation = {
         names[r]: Verdicts.of(accepted[test.relations == r], test.true[test.relations == r])
         for r in np.unique(test.relations).tolist()

@@ -61,7 +61,7 @@ class LinkPredictionReport(Framed):
         if not len(ranks.triples):
             raise InputError("There are no triples to evaluate: the split is empty.")
         found = relation_patterns(train)
-        names = train.schema.relation_names
+        names = train.schema.labelled_names
         mine = train.schema.edge_names[ranks.triples[:, 1]]
         seen = np.unique(mine)
         patterns = {names[place]: found[place].names for place in seen.tolist()}

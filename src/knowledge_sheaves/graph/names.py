@@ -64,7 +64,7 @@ def find_relation(graph: KnowledgeGraph, text: str) -> str:
     Traceback (most recent call last):
     knowledge_sheaves.errors.InputError: There is no relation 'like'; did you mean 'has' (likes)?
     """
-    names = graph.schema.relation_names
+    names = graph.schema.labelled_names
     if text in names:
         return names[names.index(text)]
     meant = [name for name in names if label_of(name) == text]

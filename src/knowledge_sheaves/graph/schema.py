@@ -136,9 +136,14 @@ class Schema:
         """The names of the types, in order."""
         return Vocabulary([kind.name for kind in self.types], kind="type")
 
-    @cached_property
+    @property
     def relation_names(self) -> tuple[str, ...]:
-        """The distinct names that users know, in order of first appearance, with their labels."""
+        """The distinct names that users know, in order of first appearance."""
+        return tuple(self._relation_names)
+
+    @cached_property
+    def labelled_names(self) -> tuple[Name, ...]:
+        """The same, each with its label."""
         labels = {r.name: r.label for r in reversed(self.relations)}
         return tuple(Name(name, labels[name]) for name in self._relation_names)
 
@@ -146,7 +151,7 @@ class Schema:
         """The schema with what people call its relations and types.
 
         >>> schema = Schema.single(["P57"]).labelled({"P57": "director"}, {})
-        >>> schema.relation_names[0].label
+        >>> schema.labelled_names[0].label
         'director'
         """
         return Schema(

@@ -174,7 +174,7 @@ def _sentence(
     wrong = [place for place in (0, 1) if not any(pair[place] in ends[place] for pair in pairs)]
     goes = sorted({f"from {types([head])} to {types([tail])}" for head, tail in pairs})
     shown = " or ".join(goes) if len(goes) <= _MOST_PAIRS else f"between {len(goes)} other pairs"
-    name = quoted(graph.schema.relation_names[edge.relation])
+    name = quoted(graph.schema.labelled_names[edge.relation])
     if edge.head == edge.tail and not wrong:
         return f"{name} goes {shown}, never back to the same type, so {edge.head} cannot be both."
     return f"{name} goes {shown}, but {' and '.join(map(said, wrong or (0, 1)))}."

@@ -110,7 +110,7 @@ def relation_id(term: URIRef, graph: KnowledgeGraph) -> RelationId:
     >>> relation_id(URIRef(NAMESPACE + "favorite%20movie"), graph)
     0
     """
-    text, names = plain(term), graph.schema.relation_names
+    text, names = plain(term), graph.schema.labelled_names
     if text not in names and text not in map(label_of, names):
         text = unquote(text)
     if term == RDF.type and text not in names:

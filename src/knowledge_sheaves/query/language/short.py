@@ -75,7 +75,7 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
     if len(words) == 3:
         return _join(words, 1, 2)
     labels = frozenset((graph.labels or {}).values())
-    names = graph.schema.relation_names
+    names = graph.schema.labelled_names
     relations = frozenset(names) | frozenset(filter(None, map(label_of, names)))
 
     def is_entity(text: str) -> bool:

@@ -304,7 +304,7 @@ class Solver(ABC):
         head, tail = (e if isinstance(e, Variable) else graph.name(e) for e in ends)
         named = not any(isinstance(end, Variable) for end in ends)
         known = named and bool(self.facts.graph.by_name.contains([[ends[0], relation, ends[1]]])[0])
-        name = graph.schema.relation_names[relation]
+        name = graph.schema.labelled_names[relation]
         return Reason(edge, head, name, tail, energy, known=known, **more)
 
     def named(self, entities: dict[Variable, int]) -> dict[Variable, str]:
