@@ -43,7 +43,10 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "no query in a form": (400, {"method": "POST", "data": {"q": KNOWS}}),
     "an empty query": (400, {"method": "GET", "params": {"query": ""}}),
     "no SPARQL": (400, {"method": "GET", "params": {"query": "SELECT ?x {"}}),
-    "an unknown name": (400, {"method": "GET", "params": {"query": "ASK { :Zoe :knows :Bob }"}}),
+    "a named graph that is none": (
+        400,
+        {"method": "GET", "params": {"query": KNOWS, "named-graph-uri": "file:///etc/passwd"}},
+    ),
     "an update by GET": (400, {"method": "GET", "params": {"update": "CLEAR ALL"}}),
     "an update in a form": (400, {"method": "POST", "data": {"update": "CLEAR ALL"}}),
     "an update directly": (
@@ -71,7 +74,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "no UTF-8 in an address": (400, {"method": "GET", "url_query": "query=ASK%20%FF"}),
     "a method of other protocols": (405, {"method": "PUT", "content": KNOWS, "headers": DIRECT}),
     "too many parameters": (400, {"method": "GET", "url_query": "&".join(["a=b"] * 101)}),
-    "graphs of a prediction": (
+    "a graph that is not there": (
         400,
         {"method": "GET", "params": {"query": KNOWS, "default-graph-uri": "urn:g"}},
     ),
@@ -86,18 +89,25 @@ def send(client: httpx.Client, request: dict[str, Any], address: str = "/predict
     return client.request(rest.pop("method"), address, **rest)
 
 
+BOTH = pytest.mark.parametrize("address", ["/sparql", "/predicted"])
+
+
+@BOTH
 @pytest.mark.parametrize("case", ANSWERED)
-def test_a_query_is_answered(client: httpx.Client, case: str) -> None:
-    found = send(client, ANSWERED[case])
+def test_a_query_is_answered(client: httpx.Client, case: str, address: str) -> None:
+    found = send(client, ANSWERED[case], address)
     assert found.status_code == 200, found.text
     assert found.headers["content-type"] == "application/sparql-results+json"
     assert found.json() == {"head": {"vars": ["x"]}, "results": {"bindings": [{"x": BOB}]}}
 
 
+@BOTH
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_query_is_refused_with_a_sentence(client: httpx.Client, case: str) -> None:
+def test_what_is_no_query_is_refused_with_a_sentence(
+    client: httpx.Client, case: str, address: str
+) -> None:
     status, request = REFUSED[case]
-    found = send(client, request)
+    found = send(client, request, address)
     assert found.status_code == status
     assert found.text.strip()
     assert "Traceback" not in found.text
@@ -165,7 +175,26 @@ def test_what_is_long_comes_packed(client: httpx.Client) -> None:
     assert b"sd:Service" in gzip.decompress(raw)
 
 
-@pytest.mark.parametrize("address", ["/predicted", "/films/predicted"])
+@pytest.mark.parametrize(
+    ("accept", "media", "text"),
+    [
+        ("", "text/turtle; charset=utf-8", "<urn:name:Ann> <urn:name:met> <urn:name:Bob> ."),
+        ("application/n-triples", "application/n-triples; charset=utf-8", "<urn:name:Ann> <urn:"),
+        ("application/ld+json, */*;q=0.1", "application/ld+json", '"@id":"urn:name:Ann"'),
+        ("application/sparql-results+json", "text/turtle; charset=utf-8", "<urn:name:Ann>"),
+        ("text/html", "text/html; charset=utf-8", "&lt;urn:name:Ann&gt;"),
+    ],
+)
+def test_graphs_have_formats_of_their_own(
+    client: httpx.Client, accept: str, media: str, text: str
+) -> None:
+    query = "CONSTRUCT { ?a :met ?b } { ?a :knows ?b FILTER(?a = :Ann) }"
+    found = client.get("/sparql", params={"query": query}, headers={"accept": accept})
+    assert (found.status_code, found.headers["content-type"]) == (200, media)
+    assert text in found.text
+
+
+@pytest.mark.parametrize("address", ["/predicted", "/films/predicted", "/sparql"])
 def test_without_a_query_the_service_describes_itself(client: httpx.Client, address: str) -> None:
     found = client.get(address, headers={"accept": "text/html"})
     assert found.headers["content-type"] == "text/turtle; charset=utf-8"
@@ -175,6 +204,9 @@ def test_without_a_query_the_service_describes_itself(client: httpx.Client, addr
     (service,) = graph.subjects(rdflib.RDF.type, sd.Service)
     assert str(service).endswith(address)
     assert graph.value(service, sd.endpoint) == service
+    probability = rdflib.URIRef("urn:knowledge-sheaves:probability")
+    assert (service, sd.propertyFeature, probability) in graph
+    assert graph.value(service, sd.extensionFunction) == probability
     (data,) = graph.subjects(rdflib.RDF.type, void.Dataset)
     counts = {name: int(graph.value(data, void[name])) for name in ("triples", "entities")}
     assert counts == {"triples": 8, "entities": 7}
@@ -193,6 +225,12 @@ def test_an_answer_can_be_asked_about(client: httpx.Client) -> None:
     assert found == [{"who": {"type": "uri", "value": "http://example.org/Lucas"}}]
 
 
+def test_an_unknown_name_is_an_error_of_a_prediction_and_no_fact(client: httpx.Client) -> None:
+    query = {"query": "ASK { :Zoe :knows :Bob }"}
+    assert client.get("/predicted", params=query).status_code == 400
+    assert client.get("/sparql", params=query).json()["boolean"] is False
+
+
 def test_an_error_is_no_page_and_json_stays_json(client: httpx.Client) -> None:
     found = client.get("/predicted", params={"query": "SELECT ?x { :Anne :knows ?x }"})
     assert found.status_code == 400
@@ -200,3 +238,20 @@ def test_an_error_is_no_page_and_json_stays_json(client: httpx.Client) -> None:
     assert "did you mean 'Ann'" in found.text
     with pytest.raises(json.JSONDecodeError):
         found.json()
+
+
+def test_facts_and_predictions_meet(client: httpx.Client) -> None:
+    query = """SELECT ?film ?p ?who { :Ann :knows ?friend
+        SERVICE ks:predict { ?friend :likes ?film . ?film ks:probability ?p }
+        ?film <made by> ?maker . ?maker rdfs:label ?who } ORDER BY DESC(?p)"""
+    found = client.get("/sparql", params={"query": query, "output": "csv"})
+    first, *rest = found.text.splitlines()[1:]
+    assert first == "urn:name:Fargo,1,Joel Coen"
+    assert len(rest) == 1
+
+
+def test_a_pattern_may_ask_for_its_probability(client: httpx.Client) -> None:
+    query = "SELECT ?x ?p { :Ann :knows ?x . ?x ks:probability ?p } ORDER BY DESC(?p) LIMIT 2"
+    found = client.get("/predicted", params={"query": query, "output": "csv"}).text.splitlines()
+    assert found[:2] == ["x,p", "urn:name:Bob,1"]
+    assert 0 < float(found[2].split(",")[1]) < 1

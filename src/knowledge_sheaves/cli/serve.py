@@ -39,9 +39,9 @@ def serve(
 ) -> None:
     """Answer queries over HTTP until Ctrl-C, by workers that are ended when they take too long.
 
-    /predicted takes SPARQL whose patterns are answered by what is known and what is likely. With
-    several models each has addresses of its own, /NAME/predicted. The log is a line of JSON for
-    each request on stderr.
+    /sparql takes all of SPARQL over the facts, with blocks of predictions; at /predicted every
+    pattern means what is known and what is likely. With several models each has addresses of its
+    own, /NAME/sparql. The log is a line of JSON for each request on stderr.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
         allow_origins=["*"],
         allow_methods=["GET", "HEAD", "POST"],
         allow_headers=["*"],
-        expose_headers=["Retry-After"],
+        expose_headers=["Retry-After", "Sheaves-Notes"],
         max_age=86400,
     )
     return app
@@ -52,7 +52,7 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
 def _sparql(pool: Pool, model: str) -> APIRouter:
     router = APIRouter()
     methods = ["GET", "HEAD", "POST"]
-    for job in ("predicted",):
+    for job in ("sparql", "predicted"):
         router.add_api_route(f"/{job}", _endpoint(pool, model, job), methods=methods)
     return router
 
@@ -75,6 +75,8 @@ def _endpoint(pool: Pool, model: str, job: str) -> Handler:
 async def _ask(pool: Pool, head: dict[str, object], body: bytes = b"") -> Response:
     said, content = await pool.ask(head, body)
     headers = {"Vary": "Accept"}
+    if said.get("notes"):
+        headers["Sheaves-Notes"] = said["notes"].encode("ascii", "replace").decode()
     return Response(content, said["status"], headers=headers, media_type=said["media"])
 
 

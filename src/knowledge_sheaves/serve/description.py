@@ -9,10 +9,12 @@ import numpy as np
 
 from knowledge_sheaves.embedding.known import ALL, known_graph
 from knowledge_sheaves.query.asking import Asker
-from knowledge_sheaves.query.language.names import NAMESPACE
-from knowledge_sheaves.query.results import term
+from knowledge_sheaves.query.full import KS
+from knowledge_sheaves.query.full.blocks import OUTPUTS
+from knowledge_sheaves.query.language.iris import iri_of
 
-PREFIXES = """\
+PREFIXES = f"""\
+@prefix ks: <{KS}> .
 @prefix sd: <http://www.w3.org/ns/sparql-service-description#> .
 @prefix void: <http://rdfs.org/ns/void#> .
 @prefix formats: <http://www.w3.org/ns/formats/> .
@@ -24,11 +26,14 @@ GRAPHS = ("Turtle", "N-Triples", "JSON-LD")
 def service_description(asker: Asker, address: str) -> str:
     """The description in Turtle; ``address`` is that of the endpoint."""
     formats = ", ".join(f"formats:{name}" for name in (*RESULTS, *GRAPHS))
+    properties = ", ".join(f"ks:{name}" for name in OUTPUTS)
     return f"""{PREFIXES}
 <{_safe(address)}> a sd:Service ;
   sd:endpoint <{_safe(address)}> ;
   sd:supportedLanguage sd:SPARQL11Query ;
   sd:resultFormat {formats} ;
+  sd:propertyFeature {properties} ;
+  sd:extensionFunction ks:probability ;
   sd:defaultDataset [ a sd:Dataset ; sd:defaultGraph [ a sd:Graph, void:Dataset ;
 {"".join(_counts(asker))}  ] ] .
 """
@@ -53,9 +58,7 @@ def _counts(asker: Asker) -> Iterator[str]:
 
 
 def _iri(name: str) -> str:
-    if term(name)["type"] == "uri":
-        return f"<{_safe(name)}>"
-    return f"<{NAMESPACE}{quote(name, safe='')}>"
+    return f"<{_safe(iri_of(name))}>"
 
 
 def _safe(iri: str) -> str:

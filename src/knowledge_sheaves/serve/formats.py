@@ -1,4 +1,4 @@
-"""Results in the formats of the W3C, and as a table for people."""
+"""Results in the formats of the W3C, and as a page for people."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ import json
 from html import escape
 from typing import Any
 
-import pyoxigraph
-
+from knowledge_sheaves.query.full import Result
 from knowledge_sheaves.serve.negotiation import HTML, Format
 
-_WRITERS = {
-    "xml": pyoxigraph.QueryResultsFormat.XML,
-    "csv": pyoxigraph.QueryResultsFormat.CSV,
-    "tsv": pyoxigraph.QueryResultsFormat.TSV,
-}
 
-
-def serialised(results: bytes, chosen: Format) -> bytes:
-    r"""Results in the JSON format, in another.
+def written(found: Result, chosen: Format) -> bytes:
+    """A result in the format that was chosen.
 
     >>> from knowledge_sheaves.serve.negotiation import RESULTS, choose
-    >>> serialised(b'{"head": {}, "boolean": true}', choose("text/csv", RESULTS))
+    >>> yes = Result("ask", b'{"head": {}, "boolean": true}', "json")
+    >>> written(yes, choose("text/csv", RESULTS))
     b'true'
     """
-    if chosen.name == "json":
-        return results
-    if chosen is HTML:
-        return page(json.loads(results)).encode()
-    read = pyoxigraph.parse_query_results(results, pyoxigraph.QueryResultsFormat.JSON)
-    return read.serialize(format=_WRITERS[chosen.name]) or b""
+    if chosen is not HTML:
+        return found.serialize(chosen.name)
+    if found.kind == "graph":
+        return _html(f"<pre>{escape(found.serialize('ttl').decode())}</pre>").encode()
+    return page(json.loads(found.serialize("json"))).encode()
 
 
 def page(results: dict[str, Any]) -> str:
@@ -44,12 +37,14 @@ def page(results: dict[str, Any]) -> str:
     names = results["head"]["vars"]
     heads = "".join(f"<th>{escape(name)}</th>" for name in names)
     rows = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(row.get(n, {}).get('value', ''))}</td>" for n in names)
-        + "</tr>"
+        "<tr>" + "".join(f"<td>{_cell(row.get(name))}</td>" for name in names) + "</tr>"
         for row in results["results"]["bindings"]
     )
     return _html(f"<table><tr>{heads}</tr>{rows}</table>")
+
+
+def _cell(term: dict[str, Any] | None) -> str:
+    return "" if term is None else escape(str(term["value"]))
 
 
 def _html(body: str) -> str:

@@ -30,10 +30,9 @@ RESULTS = (
 )
 """Formats of solutions and of yes or no, the default first."""
 GRAPHS = (
-    Format("turtle", ("text/turtle", "application/x-turtle"), charset=True),
-    Format("ntriples", ("application/n-triples", "text/plain"), charset=True),
+    Format("ttl", ("text/turtle", "application/x-turtle"), charset=True),
+    Format("nt", ("application/n-triples", "text/plain"), charset=True),
     Format("jsonld", ("application/ld+json", "application/json")),
-    Format("xml", ("application/rdf+xml", "application/xml", "text/xml")),
     HTML,
 )
 """Formats of graphs, the default first."""

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -24,6 +25,8 @@ HEAD_SECONDS = 10.0
 """How long a client may take to send the head of a request."""
 LONGEST_HEAD = 256 << 10
 """Bytes of a request's first line and headers: queries may stand in the address."""
+
+MOST_FILES = 65_536
 
 
 class Punctual(H11Protocol):
@@ -109,6 +112,7 @@ def run(
     """Serve until SIGTERM or Ctrl-C; queries that run by then are answered first."""
     if not hasattr(socket, "send_fds"):
         raise InputError("Serving needs a system that can copy processes: Linux or macOS.")
+    _raise_file_limit()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("knowledge_sheaves.serve", "uvicorn.error"):
@@ -117,6 +121,16 @@ def run(
     logging.getLogger("knowledge_sheaves.serve").setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     asyncio.run(_serve(settings, sock, token, log_queries, on_ready))
+
+
+def _raise_file_limit() -> None:
+    """A connection is a file, and many systems allow a thousand unless they are asked."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 async def _serve(

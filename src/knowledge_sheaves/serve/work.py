@@ -17,9 +17,10 @@ from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.budget import OutOfBudget
+from knowledge_sheaves.query.full import Sparql
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.serve.frames import Head, receive, send
-from knowledge_sheaves.serve.queries import describe, predicted
+from knowledge_sheaves.serve.queries import describe, predicted, sparql
 from knowledge_sheaves.serve.settings import Settings
 
 ROOM = 1 << 30
@@ -27,7 +28,7 @@ ROOM = 1 << 30
 
 Reply = tuple[Head, bytes]
 Job = Callable[[Asker, Settings, Mapping[str, Any]], Reply]
-JOBS: dict[str, Job] = {"predicted": predicted, "describe": describe}
+JOBS: dict[str, Job] = {"sparql": sparql, "predicted": predicted, "describe": describe}
 
 
 class Desk:
@@ -49,6 +50,7 @@ class Desk:
     def warm(self) -> None:
         """Compute what is kept with a model once, before it is copied into workers."""
         for asker in self.models.values():
+            Sparql(asker).run("ASK {}")
             for solver in ("chaining", "harmonic"):
                 with suppress(SheafError):
                     _ask_anything(asker, solver)
