@@ -67,7 +67,9 @@ def test_every_form_says_the_same(tmp_path: Path, form: str, packed: str) -> Non
     assert graph.labels is not None
     labels = {graph.entities[place].removeprefix(X): text for place, text in graph.labels.items()}
     assert labels == {"julia": "Julia A.", "sachin": "Sachin", "fargo": "Fargo (Film)"}
-    assert data.notes == ("2 literal values are skipped: entities relate to entities here.",)
+    assert data.notes == (
+        "2 literal values are kept for SPARQL over the facts: no model learns them.",
+    )
 
 
 def test_ids_follow_the_file_not_a_hash(tmp_path: Path) -> None:

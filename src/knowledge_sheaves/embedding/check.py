@@ -15,6 +15,7 @@ from knowledge_sheaves.embedding.folder import (
     MEASURED,
     METRICS,
     SEALED,
+    STATEMENTS,
     WEIGHTS,
     check_file,
     mixed,
@@ -66,7 +67,9 @@ def _findings(folder: Path) -> list[Finding]:
     found = [_finding(folder / CONFIG, lambda _: config.update(read_config(folder)))]
     if not config:
         return found
-    found += [_finding(folder / name, lambda path: _check(path, config)) for name in SEALED]
+    beside = [STATEMENTS] if STATEMENTS in config.get("sha256", {}) else []
+    names = (*SEALED, *beside)
+    found += [_finding(folder / name, lambda path: _check(path, config)) for name in names]
     if (folder / METRICS).exists():
         found.append(_finding(folder / METRICS, lambda _: read_metrics(folder, config)))
     if MEASURED in config:

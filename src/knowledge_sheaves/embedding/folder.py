@@ -25,9 +25,13 @@ FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.j
 SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
 CLASSES = "classes"
 """Types that shape no stalks: what they are stands with the schema, who has them with the facts."""
+STATEMENTS = "statements.parquet"
+"""What the source says beside facts, where it does: literals, and the names of graphs."""
+INDEX = "index"
+"""The folder of the index for SPARQL, made when it is needed."""
 MEASURED = "measured"
 """The folder, in that of a model, of the one that never saw the held-out facts."""
-OWN = (CONFIG, *SEALED, METRICS, MEASURED)
+OWN = (CONFIG, *SEALED, STATEMENTS, METRICS, MEASURED, INDEX)
 GENERATION = "generation"
 HASHED = 64 * 2**20
 """Files of tensors that are larger are not read whole on loading: they may be memory-mapped."""

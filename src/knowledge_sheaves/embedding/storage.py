@@ -6,9 +6,11 @@ schema.json           types and relations; ``classes``, types that shape no stal
 facts.safetensors     the known triples as ids: train, and valid, test and false where there are
                       any; and ``classes``, rows of an entity and a type
 weights.safetensors   the parameters
+statements.parquet    what the source says beside facts, such as literals (may be absent)
 metrics.json          how good it is (may be absent)
 training.csv          how training went (given by the trainer; may be absent)
 measured/             the model that never saw the held-out facts, where this one learned them
+index/                the facts as SPARQL searches them, where they are many (made when needed)
 
 Every save draws a generation, an id that stands in the headers of its files: files of two saves are
 never taken for one model, however large they are. Text files are held against their checksums
@@ -31,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 import safetensors.numpy
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
@@ -54,7 +57,9 @@ from knowledge_sheaves.embedding.folder import (
     OWN,
     SCHEMA,
     SEALED,
+    STATEMENTS,
     WEIGHTS,
+    check_file,
     check_sealed,
     mixed,
     read_config,
@@ -92,6 +97,13 @@ def _no_triples() -> IntArray:
     return np.zeros((0, 3), np.int64)
 
 
+class Kept(NamedTuple):
+    """A file of statements that is read when it is needed, and the checksum that it must have."""
+
+    path: Path
+    sha256: str
+
+
 class Judge(NamedTuple):
     """Where the model lies by which another is judged, and of which save it must be."""
 
@@ -106,7 +118,8 @@ class ModelInfo:
     ``held_out`` are the validation and test triples, so that the model can be evaluated, and
     known facts be told from new ones, without the data set. ``drawn`` says that they are our
     choice, ``measured`` is what a model is judged by that has learned them (see `measured`).
-    ``false`` are triples that are known to be false.
+    ``false`` are triples that are known to be false, ``statements`` what the source says beside
+    facts (see `statements_of`), ``place`` is the folder from which the model was read.
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]), name="tiny")
     >>> ModelInfo.of(data, seconds=1.5).counts
@@ -130,6 +143,8 @@ class ModelInfo:
     held_out: dict[str, IntArray] = field(default_factory=dict, repr=False, compare=False)
     false: IntArray = field(default_factory=_no_triples, repr=False, compare=False)
     generation: str | None = field(default=None, repr=False, compare=False)
+    statements: pl.DataFrame | Kept | None = field(default=None, repr=False, compare=False)
+    place: Path | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, data: Dataset, **rest: Any) -> ModelInfo:
@@ -148,13 +163,17 @@ class ModelInfo:
             drawn=data.drawn,
             held_out=held_out,
             false=data.false,
+            statements=data.statements,
             **rest,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written to config.json as info: all but what has a place of its own."""
-        plain = asdict(replace(self, measured=None, held_out={}, false=_no_triples()))
-        for name in ("metrics", "held_out", "false", "generation", "measured"):
+        own = ("metrics", "held_out", "false", "generation", "measured", "statements", "place")
+        plain = asdict(
+            replace(self, measured=None, held_out={}, false=_no_triples(), statements=None)
+        )
+        for name in own:
             del plain[name]
         return plain
 
@@ -177,6 +196,15 @@ def dataset_of(model: SheafEmbedding) -> Dataset:
     )
 
 
+def statements_of(model: SheafEmbedding) -> pl.DataFrame | None:
+    """What the source said beside facts, as `graph.statements` has it."""
+    kept = model.info.statements if model.info else None
+    if isinstance(kept, Kept):
+        check_file(kept.path, {"sha256": {kept.path.name: kept.sha256}})
+        return read_file(kept.path, pl.read_parquet)
+    return kept
+
+
 def measured(model: SheafEmbedding) -> SheafEmbedding:
     """The model by which one is judged that has learned all facts: it never saw those held out.
 
@@ -193,26 +221,39 @@ def measured(model: SheafEmbedding) -> SheafEmbedding:
     return kept
 
 
-def save(model: SheafEmbedding, folder: Path, companions: Mapping[str, str] | None = None) -> None:
+def save(
+    model: SheafEmbedding,
+    folder: Path,
+    companions: Mapping[str, str] | None = None,
+    *,
+    whole: bool = True,
+) -> None:
     """Write a model, all or nothing; a model that was in the folder is replaced.
 
-    ``companions`` are further files of text that go with it, by name.
+    ``companions`` are further files of text that go with it, by name. Statements beside the facts
+    are left out unless the model is to be ``whole``.
     """
     check_target(folder)
     check_weights(model)
     companions, generation = companions or {}, secrets.token_hex(8)
-    judge = measured(model)
+    judge, statements = measured(model), statements_of(model) if whole else None
     with replacing(folder, (*OWN, *companions)) as new:
         _write_sealed(model, new, generation)
+        if statements is not None:
+            statements.write_parquet(new / STATEMENTS)
         if judge is not model:
-            save(judge, new / MEASURED)
+            save(judge, new / MEASURED, whole=False)
         config = _plain(
             {
                 "format": FORMAT,
                 GENERATION: generation,
                 "model": model.config.to_dict(),
                 "info": model.info.to_dict() if model.info else None,
-                "sha256": {name: sha256(new / name) for name in SEALED},
+                "sha256": {
+                    name: sha256(new / name)
+                    for name in (*SEALED, STATEMENTS)
+                    if (new / name).exists()
+                },
                 **({MEASURED: judge.info.generation} if judge is not model and judge.info else {}),
             }
         )
@@ -298,9 +339,14 @@ def _metrics_text(metrics: Mapping[str, Any], generation: str | None) -> str:
 def load(cls: type[Model], folder: Path) -> Model:
     """Read a model; whatever is wrong with its folder is one sentence that names the file."""
     model = reading(folder, lambda place: _read_model(cls, place))
-    if model.info is not None and isinstance(model.info.measured, Judge):
-        # It is read when it is needed; by then the folder is in its place again.
-        model.info.measured = model.info.measured._replace(folder=folder.resolve() / MEASURED)
+    if model.info is None:
+        return model
+    # Some is read when it is needed; by then the folder is in its place again.
+    model.info.place = folder.resolve()
+    if isinstance(model.info.measured, Judge):
+        model.info.measured = model.info.measured._replace(folder=model.info.place / MEASURED)
+    if isinstance(model.info.statements, Kept):
+        model.info.statements = model.info.statements._replace(path=model.info.place / STATEMENTS)
     return model
 
 
@@ -371,6 +417,8 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
         model.info.false = facts.pop(FALSE, _no_triples())
         model.info.held_out = {name: rows for name, rows in facts.items() if name != "train"}
         model.info.generation = config.get(GENERATION)
+        if STATEMENTS in config["sha256"]:
+            model.info.statements = Kept(folder / STATEMENTS, config["sha256"][STATEMENTS])
         if MEASURED in config:
             model.info.measured = Judge(folder / MEASURED, config[MEASURED])
         if (folder / METRICS).exists():

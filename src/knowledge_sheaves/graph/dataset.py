@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
@@ -22,7 +23,7 @@ class Dataset:
     All three share entities, types and schema. ``source`` says where the data came from,
     ``notes`` what a careful reader of the results would want to know (one sentence each), ``drawn``
     that the split is ours: the user gave all of it as one. ``false`` are triples of ids that are
-    known to be false.
+    known to be false, ``statements`` what the source says beside facts (`graph.statements`).
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "r", "b")]), name="tiny")
     >>> data
@@ -37,6 +38,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     drawn: bool = False
     false: IntArray = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    statements: pl.DataFrame | None = field(default=None, repr=False, compare=False)
 
     def with_false(self, rows: Sequence[tuple[str, str, str]]) -> Dataset:
         """The data set with triples, by name, that are known to be false.
@@ -81,6 +83,7 @@ false: drop it from one of the two.
             source=self.source,
             notes=self.notes,
             false=self.false,
+            statements=self.statements,
         )
 
     @cached_property

@@ -91,7 +91,14 @@ def read(
     )
     parts = split(whole.train, sizes, seed)
     notes = whole.notes + parts.notes
-    return replace(parts, name=name, source=str(source), notes=notes, drawn=True)
+    return replace(
+        parts,
+        name=name,
+        source=str(source),
+        notes=notes,
+        drawn=True,
+        statements=whole.statements,
+    )
 
 
 def _find(source: str | Path) -> Path | str:

@@ -13,15 +13,17 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.files import for_polars
 from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.raw import ENDS
+from knowledge_sheaves.graph.statements import LANGUAGE, TEXT
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+LITERAL = ("text", "language", "datatype", "graph")
 
 _IRI = r'<[^<>"{}|^`\x00-\x20]+>'
 _NODE = rf"(?:{_IRI}|_:[^\s<>]*[^\s<>.])"
 _START = rf"^\s*({_NODE})\s*<([^<>\x00-\x20]+)>\s*"
-_END = rf"\s*(?:{_NODE})?\s*\.\s*(?:#.*)?$"
+_END = rf"\s*({_NODE})?\s*\.\s*(?:#.*)?$"
 _LINK = rf"{_START}({_NODE}){_END}"
-_LITERAL = rf'{_START}"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^{_IRI})?{_END}'
+_LITERAL = rf'{_START}"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^({_IRI}))?{_END}'
 # Beyond the last character of Unicode, or half of a pair that only UTF-16 knows.
 _NO_CHARACTER = (
     r"\\U(?:[1-9A-Fa-f][0-9A-Fa-f]{7}|0[1-9A-Fa-f][0-9A-Fa-f]{6}|00[2-9A-Fa-f][0-9A-Fa-f]{5}"
@@ -33,22 +35,26 @@ _NOTHING = r"^\s*(?:#.*)?$"
 
 @dataclass(frozen=True)
 class Statements:
-    """What an RDF file says: links between nodes, labels (node, text, language), literals."""
+    """What an RDF file says: links between nodes, labels (node, text, language), literals.
+
+    ``beside`` are the statements with literals and those in named graphs, whole.
+    """
 
     links: pl.DataFrame
     labels: list[tuple[str, str, str]]
     literals: int
+    beside: pl.DataFrame
 
 
 def read_lines(path: Path, form: str) -> Statements:
     """Read a file of N-Triples or N-Quads; ``form`` names it in errors."""
-    lines = _matched(_lines(path), _LINK, ENDS)
+    lines = _matched(_lines(path), _LINK, (*ENDS, "graph"))
     matched = pl.col("head").is_not_null()
     rest = lines.filter(~matched).select("line")
     rest = rest.filter(~pl.col("line").str.contains(_NOTHING))
-    links = lines.filter(matched).select(ENDS)
+    links = lines.filter(matched).select(*ENDS, "graph")
     _refuse_bad_escapes(path, lines["line"])
-    literals = _matched(rest, _LITERAL, ("head", "relation", "text", "language"))
+    literals = _matched(rest, _LITERAL, ("head", "relation", *LITERAL))
     wrong = literals.filter(pl.col("head").is_null())
     if len(wrong):
         _refuse(path, form, wrong["line"][0])
@@ -57,7 +63,31 @@ def read_lines(path: Path, form: str) -> Statements:
         (_name(head), _unescape(text), language or "")
         for head, text, language in labelled.select("head", "text", "language").rows()
     ]
-    return Statements(_named(links), labels, len(literals) - len(labelled))
+    links = _named(links)
+    in_graphs = links.filter(pl.col("graph").is_not_null())
+    beside = _beside(in_graphs.rename({"tail": "text"}), literals.drop("line"))
+    return Statements(links.select(ENDS), labels, len(literals) - len(labelled), beside)
+
+
+def _beside(links: pl.DataFrame, literals: pl.DataFrame) -> pl.DataFrame:
+    """Links in named graphs and literals as `statements.COLUMNS` has them."""
+    kinds = pl.when(pl.col("language").is_not_null()).then(pl.lit(LANGUAGE)).otherwise(pl.lit(TEXT))
+    text = literals["text"]
+    if text.str.contains("\\", literal=True).any():
+        literals = literals.with_columns(text.map_elements(_unescape, pl.String))
+    named = ("head", "relation", "datatype", "graph")
+    literals = literals.with_columns(_named(literals.select(named))).with_columns(
+        pl.col("datatype").fill_null(kinds)
+    )
+    together = pl.concat([links, literals], how="diagonal_relaxed")
+    return together.select(
+        subject="head",
+        predicate="relation",
+        object="text",
+        datatype=pl.col("datatype").cast(pl.String),
+        language=pl.col("language").cast(pl.String),
+        graph="graph",
+    )
 
 
 def _lines(path: Path) -> pl.DataFrame:

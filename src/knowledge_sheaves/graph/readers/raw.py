@@ -41,6 +41,7 @@ class Raw:
     labels: Mapping[str, str] | None = None
     relation_labels: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+    statements: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ def assemble(raw: Raw, typing: Typing, *, name: str, source: str) -> Dataset:
         name=name,
         source=source,
         notes=(*raw.notes, *_graph_notes(graphs)),
+        statements=raw.statements,
     )
 
 

@@ -4,8 +4,9 @@
 language that is wanted, else without one, else in English), and
 `rdfs:subClassOf` says which types are more specific: in a file whose entities have types it is
 no fact about entities; in one without, say a bare taxonomy, it is a relation like any other.
-Literals are skipped and counted. An entity is named by its IRI, or by the label of its blank node
-(`_:b1`, numbered by appearance where rdflib reads); the names of graphs are dropped.
+Literals and the names of graphs are kept beside the facts, for SPARQL: no model learns from them.
+An entity is named by its IRI, or by the label of its blank node (`_:b1`, numbered by appearance
+where rdflib reads).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from knowledge_sheaves.graph.readers.jsonld import read_document
 from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.ntriples import LABEL, Statements, read_lines
 from knowledge_sheaves.graph.readers.raw import ENDS, Raw, number_names
+from knowledge_sheaves.graph.statements import LANGUAGE, SCHEMA, TEXT, of_links
 
 BY_LINE = {".nt": "N-Triples", ".nq": "N-Quads"}
 BY_RDFLIB = {
@@ -59,12 +61,17 @@ def read_rdf(files: dict[str, Path], lang: str | None = None) -> Raw:
     frames = {split: part.links.filter(~relation.is_in(about)) for split, part in said.items()}
     literals = sum(part.literals for part in said.values())
     labels = _best_labels((label for part in said.values() for label in part.labels), lang)
+    typing = of_links(links.filter(relation.is_in([TYPE, SUBCLASS])))
+    beside = pl.concat([typing, *(part.beside for part in said.values())]).unique(
+        maintain_order=True
+    )
     return replace(
         number_names(frames),
         types=_grouped(types) or None,
         subclass_of=_grouped(links.filter(relation == SUBCLASS)) or None,
         labels=labels or None,
         relation_labels=labels or None,
+        statements=beside if len(beside) else None,
         notes=_skipped(literals),
     )
 
@@ -73,7 +80,7 @@ def _skipped(literals: int) -> tuple[str, ...]:
     if not literals:
         return ()
     are = "value is" if literals == 1 else "values are"
-    return (f"{literals} literal {are} skipped: entities relate to entities here.",)
+    return (f"{literals} literal {are} kept for SPARQL over the facts: no model learns them.",)
 
 
 def _statements(path: Path) -> Statements:
@@ -116,13 +123,14 @@ def _parse(path: Path, form: str) -> Statements:
 
     from knowledge_sheaves.graph.readers import rdfxml
 
-    rows: list[tuple[Any, Any, Any]] = []
+    rows: list[tuple[Any, Any, Any, str | None]] = []
 
     class Recorder(Memory):
         """Keeps statements in the order of the file, which a set would lose."""
 
         def add(self, triple: Any, context: Any, quoted: bool = False) -> None:
-            rows.append(triple)
+            place = getattr(context, "identifier", context)
+            rows.append((*triple, None if isinstance(place, BNode) else str(place)))
 
     class Unbound(Graph):
         """Keeps no prefixes: rdflib seeks a free one for each by going through all others."""
@@ -157,15 +165,23 @@ def _parse(path: Path, form: str) -> Statements:
         return _whole(path, str(node))
 
     links, labels, literals = [], [], 0
-    for head, relation, tail in rows:
+    beside: list[tuple[str | None, ...]] = []
+    for head, relation, tail, place in rows:
+        verb = _whole(path, str(relation))
         if not isinstance(tail, Literal):
-            links.append((name(head), _whole(path, str(relation)), name(tail)))
-        elif str(relation) == LABEL:
-            labels.append((name(head), _whole(path, str(tail)), tail.language or ""))
+            links.append((name(head), verb, name(tail)))
+            if place is not None:
+                beside.append((*links[-1], None, None, place))
+            continue
+        text = _whole(path, str(tail))
+        kind = LANGUAGE if tail.language else str(tail.datatype or TEXT)
+        beside.append((name(head), verb, text, kind, tail.language, place))
+        if verb == LABEL:
+            labels.append((name(head), text, tail.language or ""))
         else:
             literals += 1
     frame = pl.DataFrame(links, schema=dict.fromkeys(ENDS, pl.String), orient="row")
-    return Statements(frame, labels, literals)
+    return Statements(frame, labels, literals, pl.DataFrame(beside, schema=SCHEMA, orient="row"))
 
 
 def _whole(path: Path, text: str) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
 
+from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.budget import Budget
@@ -25,6 +27,7 @@ from knowledge_sheaves.query.full.store import FactStore
 from knowledge_sheaves.query.full.text import Text, asks_predictions, read_text
 from knowledge_sheaves.query.language.short import is_sparql, to_sparql
 from knowledge_sheaves.query.language.sparql_text import check_syntax
+from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Variable
 
 ROUNDS = 10
@@ -54,6 +57,11 @@ class Sparql:
     def __init__(self, asker: Asker, store: FactStore | None = None) -> None:
         self.asker = asker
         self.facts = store or FactStore.of_model(asker.model, asker.options.known)
+
+    @classmethod
+    def load(cls, folder: str | Path, options: Options | None = None) -> Sparql:
+        """Read a model from its folder."""
+        return cls(Asker(SheafEmbedding.load(folder), options))
 
     def run(
         self,

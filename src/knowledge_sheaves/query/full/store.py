@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.known import ALL, known_graph
+from knowledge_sheaves.embedding.storage import statements_of
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.schema import DEFAULT_TYPE
+from knowledge_sheaves.query.full.index import kept_store
 from knowledge_sheaves.query.language.iris import BLANK, iri_of
 
 TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 LABEL = NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
-UNTYPED = "entity"
-"""What entities are called whose types nobody gave: that is no fact about them."""
+LARGE = 100_000
+"""From how many facts on the store is kept in the model's folder."""
 
 
 def term_of(name: str) -> NamedNode | BlankNode:
@@ -48,17 +52,26 @@ class FactStore:
         self._others = frozenset(relations) | frozenset(types)
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph) -> FactStore:
-        """Fill a store in memory with the facts of a graph."""
+    def of(cls, graph: KnowledgeGraph, statements: pl.DataFrame | None = None) -> FactStore:
+        """Fill a store in memory with the facts of a graph and what is said beside them."""
         store = Store()
-        store.bulk_extend(quads(graph))
+        store.bulk_extend(quads(graph, statements))
         return cls(graph, store)
 
     @classmethod
     def of_model(cls, model: SheafEmbedding, known: str | None = None) -> FactStore:
-        """The store of a model, filled once."""
+        """The store of a model, filled once; that of many facts is kept in the model's folder."""
         chosen = known or ALL
-        return model.keep(("rdf", chosen), lambda: cls.of(known_graph(model, chosen)))
+        return model.keep(("rdf", chosen), lambda: cls._of_model(model, chosen))
+
+    @classmethod
+    def _of_model(cls, model: SheafEmbedding, known: str) -> FactStore:
+        graph = known_graph(model, known)
+        if known == ALL and graph.num_triples >= LARGE:
+            kept = kept_store(model, lambda: quads(graph, statements_of(model)))
+            if kept is not None:
+                return cls(graph, kept)
+        return cls.of(graph, _known(statements_of(model), graph, known))
 
     def is_name(self, name: str) -> bool:
         """Whether an entity, a relation or a type is called so."""
@@ -69,15 +82,57 @@ class FactStore:
         return self.store.contains_named_graph(NamedNode(iri))
 
 
-def quads(graph: KnowledgeGraph) -> Iterator[Quad]:
-    """The facts, types and labels of a graph."""
+def quads(graph: KnowledgeGraph, statements: pl.DataFrame | None = None) -> Iterator[Quad]:
+    """The facts, types and labels of a graph, and what its source says beside them.
+
+    All of it is in the default graph, and what the source has in a named graph in that one too.
+    """
     terms = [term_of(name) for name in graph.entities]
     relations = [NamedNode(iri_of(relation.name)) for relation in graph.schema.relations]
     for head, edge, tail in graph.triples.tolist():
         yield Quad(terms[head], relations[edge], terms[tail])
-    kinds = {name: NamedNode(iri_of(name)) for name in graph.type_names if name != UNTYPED}
+    kinds = {name: NamedNode(iri_of(name)) for name in graph.type_names if name != DEFAULT_TYPE}
     for name, iri in kinds.items():
         for entity in np.flatnonzero(graph.is_of_type(name)).tolist():
             yield Quad(terms[entity], TYPE, iri)
+    said: set[tuple[str, str]] = set()
+    if statements is not None:
+        yield from _beside(statements)
+        labels = statements.filter(pl.col("predicate") == LABEL.value)
+        said = set(labels.select("subject", "object").iter_rows())
     for place, text in (graph.labels or {}).items():
-        yield Quad(terms[place], LABEL, Literal(text))
+        if (graph.entities[place], text) not in said:  # it may have a language there
+            yield Quad(terms[place], LABEL, Literal(text))
+
+
+def _beside(statements: pl.DataFrame) -> Iterator[Quad]:
+    names: dict[str, NamedNode | BlankNode] = {}
+
+    def term(name: str) -> NamedNode | BlankNode:
+        found = names.get(name)
+        if found is None:
+            found = names[name] = term_of(name)
+        return found
+
+    for subject, predicate, text, datatype, language, place in statements.iter_rows():
+        verb = NamedNode(iri_of(predicate))
+        value: NamedNode | BlankNode | Literal
+        if datatype is None:
+            value = term(text)
+        elif language is not None:
+            value = Literal(text, language=language)
+        else:
+            value = Literal(text, datatype=NamedNode(iri_of(datatype)))
+        yield Quad(term(subject), verb, value)
+        if place is not None:
+            yield Quad(term(subject), verb, value, term(place))
+
+
+def _known(
+    statements: pl.DataFrame | None, graph: KnowledgeGraph, known: str
+) -> pl.DataFrame | None:
+    """Statements without facts in named graphs where only some facts count as known."""
+    if statements is None or known == ALL:
+        return statements
+    fact = pl.col("datatype").is_null() & pl.col("predicate").is_in(graph.schema.relation_names)
+    return statements.filter(~fact)
