@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -91,18 +92,34 @@ def quads(graph: KnowledgeGraph, statements: pl.DataFrame | None = None) -> Iter
     relations = [NamedNode(iri_of(relation.name)) for relation in graph.schema.relations]
     for head, edge, tail in graph.triples.tolist():
         yield Quad(terms[head], relations[edge], terms[tail])
+    said = _said_beside(statements)
+    if statements is not None:
+        yield from _beside(statements)
     kinds = {name: NamedNode(iri_of(name)) for name in graph.type_names if name != DEFAULT_TYPE}
     for name, iri in kinds.items():
         for entity in np.flatnonzero(graph.is_of_type(name)).tolist():
-            yield Quad(terms[entity], TYPE, iri)
-    said: set[tuple[str, str]] = set()
-    if statements is not None:
-        yield from _beside(statements)
-        labels = statements.filter(pl.col("predicate") == LABEL.value)
-        said = set(labels.select("subject", "object").iter_rows())
+            if graph.entities[entity] not in said.typed:
+                yield Quad(terms[entity], TYPE, iri)
     for place, text in (graph.labels or {}).items():
-        if (graph.entities[place], text) not in said:  # it may have a language there
+        if (graph.entities[place], text) not in said.labels:
             yield Quad(terms[place], LABEL, Literal(text))
+
+
+class _Said(NamedTuple):
+    """What a source says itself, in its own words: those with types, and texts of labels."""
+
+    typed: frozenset[str]
+    labels: frozenset[tuple[str, str]]
+
+
+def _said_beside(statements: pl.DataFrame | None) -> _Said:
+    if statements is None:
+        return _Said(frozenset(), frozenset())
+    # A type that follows from another is no fact of the source; a label may have a language there.
+    typed = statements.filter(pl.col("predicate") == TYPE.value)["subject"]
+    labels = statements.filter(pl.col("predicate") == LABEL.value)
+    rows = labels.select("subject", "object").iter_rows()
+    return _Said(frozenset(typed.to_list()), frozenset((name, text) for name, text in rows))
 
 
 def _beside(statements: pl.DataFrame) -> Iterator[Quad]:
