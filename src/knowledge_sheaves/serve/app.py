@@ -10,7 +10,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from knowledge_sheaves import __version__
-from knowledge_sheaves.serve.gate import Gate, body_of
+from knowledge_sheaves.serve.api import interface
+from knowledge_sheaves.serve.gate import Gate
 from knowledge_sheaves.serve.pool import Pool, Unanswered
 from knowledge_sheaves.serve.protocol import BadRequest, asked
 
@@ -32,6 +33,8 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
         prefixes = ["", f"/{name}"] if len(names) == 1 else [f"/{name}"]
         for prefix in prefixes:
             app.include_router(_sparql(pool, name), prefix=prefix, include_in_schema=False)
+            once = prefix == prefixes[0]
+            app.include_router(interface(pool, name), prefix=prefix, include_in_schema=once)
     app.include_router(_house(pool), include_in_schema=False)
     app.add_exception_handler(Unanswered, _unanswered)
     app.add_exception_handler(BadRequest, _bad_request)
@@ -59,7 +62,7 @@ def _sparql(pool: Pool, model: str) -> APIRouter:
 
 def _endpoint(pool: Pool, model: str, job: str) -> Handler:
     async def answer(request: Request) -> Response:
-        body = await body_of(request)
+        body = await request.body()
         said = asked(request.method, request.headers, request.url.query.encode(), body)
         if said.query is None:
             address = str(request.url.replace(query=""))

@@ -11,7 +11,6 @@ import time
 from typing import Any
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,20 +25,26 @@ OPEN = frozenset(["/health", "/ready"])
 log = logging.getLogger("knowledge_sheaves.serve")
 
 
-async def body_of(request: Request) -> bytes:
-    """The body of a request, within bounds of size and time."""
-    found = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for piece in request.stream():
-                found += piece
-                if len(found) > MOST_BYTES:
-                    raise BadRequest(f"A request has at most {MOST_BYTES:,} bytes.", status=413)
-    except TimeoutError:
-        raise BadRequest("The request took too long to arrive.", status=408) from None
-    except ClientDisconnect:
-        raise BadRequest("The client left.") from None
-    return bytes(found)
+def bounded(receive: Receive) -> Receive:
+    """The same request, with a body within bounds of size and time."""
+    taken, whole = 0, False
+
+    async def piece() -> Message:
+        nonlocal taken, whole
+        if whole:  # what may still come is that the client leaves
+            return await receive()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                message = await receive()
+        except TimeoutError:
+            raise BadRequest("The request took too long to arrive.", status=408) from None
+        taken += len(message.get("body", b""))
+        if taken > MOST_BYTES:
+            raise BadRequest(f"A request has at most {MOST_BYTES:,} bytes.", status=413)
+        whole = not message.get("more_body", False)
+        return message
+
+    return piece
 
 
 class Gate:
@@ -68,7 +73,7 @@ class Gate:
         scope.setdefault("state", {})
         try:
             if self.token is None or scope["path"] in OPEN or self._has_token(scope):
-                await self.app(scope, receive, noted)
+                await self.app(scope, bounded(receive), noted)
             else:
                 refusal = PlainTextResponse("A token is needed: Authorization: Bearer TOKEN\n", 401)
                 refusal.headers["WWW-Authenticate"] = 'Bearer, Basic realm="sheaves"'

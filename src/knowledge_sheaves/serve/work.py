@@ -19,6 +19,7 @@ from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.budget import OutOfBudget
 from knowledge_sheaves.query.full import Sparql
 from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.serve import interface
 from knowledge_sheaves.serve.frames import Head, receive, send
 from knowledge_sheaves.serve.queries import describe, predicted, sparql
 from knowledge_sheaves.serve.settings import Settings
@@ -28,7 +29,17 @@ ROOM = 1 << 30
 
 Reply = tuple[Head, bytes]
 Job = Callable[[Asker, Settings, Mapping[str, Any]], Reply]
-JOBS: dict[str, Job] = {"sparql": sparql, "predicted": predicted, "describe": describe}
+JOBS: dict[str, Job] = {
+    "sparql": sparql,
+    "predicted": predicted,
+    "describe": describe,
+    "card": interface.card,
+    "schema": interface.schema,
+    "search": interface.search,
+    "entity": interface.entity,
+    "answers": interface.answers,
+    "explanation": interface.explanation,
+}
 
 
 class Desk:
@@ -51,6 +62,7 @@ class Desk:
         """Compute what is kept with a model once, before it is copied into workers."""
         for asker in self.models.values():
             Sparql(asker).run("ASK {}")
+            interface.names_of(asker)
             for solver in ("chaining", "harmonic"):
                 with suppress(SheafError):
                     _ask_anything(asker, solver)

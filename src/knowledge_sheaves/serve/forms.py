@@ -1,0 +1,144 @@
+"""What goes into the JSON interface and what comes out, for its OpenAPI description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from knowledge_sheaves.serve.settings import MOST_ANSWERS
+
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Problem(BaseModel):
+    """What went wrong, in one sentence."""
+
+    error: str
+
+
+class Question(BaseModel):
+    """A query in SPARQL or in the short form, and what to show of its answers."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Annotated[str, Field(min_length=1, max_length=100_000)]
+    top: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
+    solver: Text | None = None
+    new: bool = False
+    type: Text | None = None
+    explain: bool = False
+
+
+class Explained(BaseModel):
+    """A query and one of its answers, a name for each variable."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Annotated[str, Field(min_length=1, max_length=100_000)]
+    answer: Annotated[list[Text], Field(min_length=1, max_length=20)]
+    solver: Text | None = None
+
+
+class Thing(BaseModel):
+    """An entity by name, with what people call it."""
+
+    name: str
+    label: str | None
+
+
+class FoundName(Thing):
+    """A name that was looked for."""
+
+    kind: Literal["entity", "relation", "type"]
+    type: str | None
+
+
+class FoundNames(BaseModel):
+    """Names, the best first."""
+
+    found: list[FoundName]
+
+
+class Fact(BaseModel):
+    """A fact by name."""
+
+    head: str
+    relation: str
+    tail: str
+
+
+class LikelyFact(Fact):
+    """A fact that the graph does not hold."""
+
+    probability: float
+
+
+class EntityPage(Thing):
+    """An entity, what is known of it, and what is most likely missing."""
+
+    type: str
+    facts: list[Fact]
+    likely: list[LikelyFact]
+
+
+class Answer(BaseModel):
+    """One answer."""
+
+    rank: int
+    values: dict[str, Thing]
+    energy: float | None
+    probability: float | None
+    known: bool | None
+
+
+class Verdict(BaseModel):
+    """Whether something holds, and by what."""
+
+    holds: bool
+    known: bool
+    probability: float | None
+
+
+class AnswerList(BaseModel):
+    """The answers to a SELECT, or the verdict on an ASK."""
+
+    form: Literal["select", "ask"]
+    variables: list[str] = []
+    answers: list[Answer] = []
+    solver: str | None = None
+    notes: list[str] = []
+    explanations: list[dict[str, Any]] = []
+    verdict: Verdict | None = None
+
+
+class Reasons(BaseModel):
+    """The reasons for an answer, in words and in numbers."""
+
+    text: str
+    explanation: dict[str, Any]
+
+
+class TypeCount(BaseModel):
+    """A type and how many entities it has."""
+
+    name: str
+    label: str | None
+    entities: int
+
+
+class RelationCount(BaseModel):
+    """A relation between two types and how many facts it has."""
+
+    name: str
+    label: str | None
+    head: str
+    tail: str
+    facts: int
+
+
+class SchemaPage(BaseModel):
+    """Types and relations."""
+
+    types: list[TypeCount]
+    relations: list[RelationCount]

@@ -1,0 +1,170 @@
+"""Jobs of the JSON interface: what programs and pages ask of a model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from knowledge_sheaves.embedding.about import describe
+from knowledge_sheaves.embedding.known import ALL, known_graph
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.names import find_entity
+from knowledge_sheaves.graph.search import NameSearch
+from knowledge_sheaves.query.answers import Answers
+from knowledge_sheaves.query.asking import Asker, count
+from knowledge_sheaves.query.language.iris import name_of
+from knowledge_sheaves.ranking.missing import missing
+from knowledge_sheaves.ranking.prediction import Predictor
+from knowledge_sheaves.serve.settings import MOST_ANSWERS, Settings
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.serve.work import Reply
+
+MOST_FACTS = 200
+"""How many facts of an entity are shown on each side."""
+
+
+def card(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
+    """What the model is, what it was trained on and how, and how good it is."""
+    return _reply(describe(asker.model))
+
+
+def schema(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
+    """The types and relations, with how many entities and facts each has."""
+    graph = known_graph(asker.model, ALL)
+    sizes = np.bincount(graph.entity_types, minlength=len(graph.schema.types))
+    uses = np.bincount(graph.triples[:, 1], minlength=len(graph.schema.relations))
+    types = [
+        {"name": str(kind.name), "label": kind.label, "entities": size}
+        for kind, size in zip(graph.schema.types, sizes.tolist(), strict=True)
+    ]
+    relations = [
+        {
+            "name": str(each.name),
+            "label": each.label,
+            "head": str(each.head),
+            "tail": str(each.tail),
+            "facts": size,
+        }
+        for each, size in zip(graph.schema.relations, uses.tolist(), strict=True)
+    ]
+    return _reply({"types": types, "relations": relations})
+
+
+def search(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
+    """Names and labels that have a text in them."""
+    names = names_of(asker)
+    found = names.find(job["text"], job["limit"], job["kind"])
+    return _reply({"found": [each._asdict() for each in found]})
+
+
+def names_of(asker: Asker) -> NameSearch:
+    """The names of a model, made ready to be searched once."""
+    return asker.model.keep("names to search", lambda: NameSearch(asker.graph))
+
+
+def entity(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
+    """An entity with what is known of it and what is most likely missing."""
+    graph = known_graph(asker.model, ALL)
+    place = find_entity(graph, name_of(job["name"]))
+    facts = []
+    for column in (0, 2):
+        rows = graph.triples[graph.triples[:, column] == place][:MOST_FACTS]
+        facts += [
+            {"head": str(head), "relation": str(relation), "tail": str(tail)}
+            for head, relation, tail in graph.decode(rows)
+        ]
+    likely = missing(Predictor(asker.model), graph.entities[place], job["top"])
+    return _reply(
+        {
+            **_thing(graph, place),
+            "type": str(graph.schema.types[int(graph.entity_types[place])].name),
+            "facts": facts,
+            "likely": [each._asdict() for each in likely],
+        }
+    )
+
+
+def answers(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
+    """The best answers to a plain pattern, or whether it holds."""
+    options = asker.options
+    if job["solver"] is not None:
+        options = options.but(solver=job["solver"])
+    budget = options.budget()
+    asked = asker.read(job["query"], budget)
+    if asked.form == "ask":
+        verdict = asker.decide(asked, solver=job["solver"], budget=budget)
+        said = {"holds": verdict.holds, "known": verdict.known, "probability": verdict.probability}
+        return _reply({"form": "ask", "verdict": said})
+    shown = min(count(job["top"], asked.limit), MOST_ANSWERS)
+    wanted = asker.wanted(shown, new=job["new"], type=job["type"])
+    variables = [name.removeprefix("?") for name in asked.variables]
+    document: dict[str, Any] = {"form": "select", "variables": variables, "answers": []}
+    if asked.query is not None:
+        explained = shown if job["explain"] else 0
+        (found,) = asker.solve([asked.query], wanted, options, explain=explained, budget=budget)
+        document["answers"] = [_answer(asker.graph, found, place) for place in range(len(found))]
+        document |= {"solver": found.solver, "notes": list(found.notes)}
+        if job["explain"]:
+            document["explanations"] = [each.to_dict() for each in found.explanation or ()]
+    return _reply(document)
+
+
+@torch.no_grad()
+def explanation(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
+    """The reasons for one answer to a query, given by name."""
+    options = asker.options
+    if job["solver"] is not None:
+        options = options.but(solver=job["solver"])
+    budget = options.budget()
+    asked = asker.read(job["query"], budget)
+    if asked.query is None or asked.form == "ask":
+        raise InputError("Only answers to a SELECT can be explained.")
+    if len(job["answer"]) != len(asked.query.targets):
+        raise InputError(f"An answer has {len(asked.query.targets)} names, one for each variable.")
+    ids = [find_entity(asker.graph, name_of(name)) for name in job["answer"]]
+    solver = options.start(asker.model, budget)
+    solver.check([asked.query])
+    reasons = solver.explain(asked.query, ids)
+    return _reply({"text": str(reasons), "explanation": reasons.to_dict()})
+
+
+def _answer(graph: KnowledgeGraph, found: Answers, place: int) -> dict[str, Any]:
+    answer = found[place]
+    ids = found.ids[place].tolist()
+    return {
+        "rank": answer.rank,
+        "values": {
+            target.removeprefix("?"): _thing(graph, each)
+            for target, each in zip(found.query.targets, ids, strict=True)
+        },
+        "energy": answer.energy,
+        "probability": answer.probability,
+        "known": answer.known,
+    }
+
+
+def _thing(graph: KnowledgeGraph, place: int) -> dict[str, Any]:
+    return {"name": graph.entities[place], "label": (graph.labels or {}).get(place)}
+
+
+def _reply(document: Any) -> Reply:
+    return {"status": 200, "media": "application/json"}, json.dumps(_finite(document)).encode()
+
+
+def _finite(value: Any) -> Any:
+    """The document without numbers that JSON does not have."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(name): _finite(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
