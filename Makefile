@@ -65,10 +65,14 @@ bench: .venv/installed ## Measure speed and memory
 		$(BIN)/python $$script || exit; \
 	done
 
-docs: .venv/docs ## Build the documentation into site/
+# The search of the pages needs a server; whoever only builds them has no terminal.
+docs: .venv/docs ## Build the documentation into site/, and serve it
 	@echo "== Building the documentation"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "Open site/index.html"
+	@if test -t 1; then \
+		echo "Open http://localhost:8000 (Ctrl-C ends it)"; \
+		$(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000; \
+	else echo "Open site/index.html"; fi
 
 clean: ## Remove what the other targets made
 	rm -rf .venv site build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis \
