@@ -20,6 +20,7 @@ from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
 from knowledge_sheaves.cli.info import info
+from knowledge_sheaves.cli.mcp import mcp
 from knowledge_sheaves.cli.neighbours import neighbours
 from knowledge_sheaves.cli.options import with_style
 from knowledge_sheaves.cli.predict import predict
@@ -81,6 +82,7 @@ for command in (
     schema,
     download,
     synthesise,
+    mcp,
 ):
     app.command()(with_usual_numbers(with_style(command)))
 app.command("sum")(with_usual_numbers(with_style(sum_)))

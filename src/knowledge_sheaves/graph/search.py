@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
+from knowledge_sheaves.graph.vocabulary import near_names
 
 
 class Found(NamedTuple):
@@ -44,17 +45,29 @@ class NameSearch:
         self._texts = [_folded(f"{found.label or ''}\n{found.name}") for found in self._things]
 
     def find(self, text: str, limit: int = 10, kind: str | None = None) -> list[Found]:
-        """What has the text in its name or label: whole, at its start, at a word's, anywhere."""
+        """What has the text in its name or label: whole, at its start, at a word's, anywhere.
+
+        Where nothing has it, what is nearest in spelling.
+        """
         wanted = _folded(text)
         if not wanted:
             return []
-        places = (place for place, held in enumerate(self._texts) if wanted in held)
-        ranked = (
-            (_rank(wanted, self._texts[place]), len(self._texts[place]), place)
-            for place in places
-            if kind is None or self._things[place].kind == kind
-        )
-        return [self._things[place] for *_, place in sorted(ranked)[:limit]]
+        places = [p for p, held in enumerate(self._texts) if wanted in held and self._is(p, kind)]
+        ranked = sorted((_rank(wanted, self._texts[p]), len(self._texts[p]), p) for p in places)
+        found = [place for *_, place in ranked] or self._near(wanted, limit, kind)
+        return [self._things[place] for place in found[:limit]]
+
+    def _is(self, place: int, kind: str | None) -> bool:
+        return kind is None or self._things[place].kind == kind
+
+    def _near(self, wanted: str, limit: int, kind: str | None) -> list[int]:
+        places: dict[str, list[int]] = {}
+        for place, held in enumerate(self._texts):
+            if self._is(place, kind):
+                for line in held.split("\n"):
+                    places.setdefault(line, []).append(place)
+        near = near_names(wanted, places, limit)
+        return list(dict.fromkeys(place for line in near for place in places[line]))
 
 
 def _folded(text: str) -> str:
