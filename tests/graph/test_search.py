@@ -38,6 +38,6 @@ def test_labels_are_found_and_misspelt_names_too() -> None:
     search = NameSearch(KnowledgeGraph.from_triples(rows, labels=labels))
     assert [found.label for found in search.find("fib")] == ["atrial fibrillation"]
     assert [found.label for found in search.find("astma")] == ["asthma"]
-    assert [found.name for found in search.find("db", limit=1)] == ["DB1"]
+    assert [found.name for found in search.find("db", limit=1)] == ["DB2"]
     assert search.find("nothing like it") == []
     assert search.find("treat", kind="entity") == []

@@ -42,7 +42,9 @@ class NameSearch:
             *(Found(str(name), name.label, "relation", None) for name in schema.labelled_names),
             *(Found(str(kind.name), kind.label, "type", None) for kind in schema.types),
         ]
-        self._texts = [_folded(f"{found.label or ''}\n{found.name}") for found in self._things]
+        self._texts = [
+            f"{_folded(found.label or '')}\n{_folded(found.name)}" for found in self._things
+        ]
 
     def find(self, text: str, limit: int = 10, kind: str | None = None) -> list[Found]:
         """What has the text in its name or label: whole, at its start, at a word's, anywhere.
