@@ -7,14 +7,15 @@ tables; Oxigraph then answers the whole over the facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.full.blocks import check_service, read_block
@@ -140,10 +141,11 @@ class _Run:
         """Let Oxigraph read the query without its blocks, over no facts at all."""
         whole = self._written(0, len(self.text.tokens), empty=True) or ""
         try:
-            ox.Store().query(whole, custom_functions=self.functions.by_name())
-        except SyntaxError as error:
+            with _told():
+                ox.Store().query(whole, custom_functions=self.functions.by_name())
+        except NotSparql:
             check_syntax(self.text.source)  # which tells the place better
-            raise InputError(f"This is not SPARQL: {_why(error)}.") from None
+            raise
 
     def _answer(self, element: Element) -> None:
         """Answer a block for what is bound around it."""
@@ -200,10 +202,11 @@ class _Run:
 
     def _solutions(self, written: str) -> list[Any]:
         found: list[Any] = []
-        for row in self._query(written):
-            if len(found) % CHECKED == 0:
-                self.budget.check_time()
-            found.append(row)
+        with _told():
+            for row in self._query(written):
+                if len(found) % CHECKED == 0:
+                    self.budget.check_time()
+                found.append(row)
         if not self._score():
             return found
         return self._solutions(written)
@@ -214,7 +217,8 @@ class _Run:
             found = self._query(written)
             kind = kind_of(found)
             chosen = form or ("nt" if kind == "graph" else "json")
-            data = write(found, chosen, self.budget)
+            with _told():
+                data = write(found, chosen, self.budget)
             if not self._score():
                 return kind, data, chosen
         raise InputError(
@@ -225,14 +229,29 @@ class _Run:
     def _query(self, written: str) -> Any:
         self.budget.check_time()
         functions = self.functions.by_name()
-        try:
+        with _told():
             return self.facts.store.query(written, custom_functions=functions, **self.graphs)
-        except SyntaxError as error:
-            raise InputError(f"This is not SPARQL: {_why(error)}.") from None
 
     def _score(self) -> bool:
         return self.functions.score()
 
 
-def _why(error: SyntaxError) -> str:
+class NotSparql(InputError):
+    """Oxigraph cannot read a query."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn what Oxigraph says into a sentence."""
+    try:
+        yield
+    except SheafError:
+        raise
+    except SyntaxError as error:
+        raise NotSparql(f"This is not SPARQL: {_why(error)}.") from None
+    except (RuntimeError, ValueError, OSError) as error:
+        raise InputError(f"Oxigraph cannot answer the query: {_why(error)}.") from None
+
+
+def _why(error: Exception) -> str:
     return " ".join(_WHERE.sub(r"\3", str(error)).split()).removesuffix(".")

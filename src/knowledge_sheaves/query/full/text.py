@@ -14,7 +14,7 @@ from itertools import pairwise
 from urllib.parse import unquote, urljoin
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.language.iris import iri_of
+from knowledge_sheaves.query.language.iris import iri_of, is_valid
 from knowledge_sheaves.query.language.names import NAMESPACE
 from knowledge_sheaves.query.language.short import is_sparql
 from knowledge_sheaves.query.language.sparql_text import UPDATES, check_length, place
@@ -260,10 +260,18 @@ class _Reader:
         return number
 
     def _token(self, token: Token) -> Token:
-        if token.kind == "iri":
-            return Token("iri", token.text, token.start, self._iri(_unescape(token.text[1:-1])))
-        if token.kind != "name":
+        if token.kind not in ("iri", "name"):
             return token
+        iri = self._iri(_unescape(token.text[1:-1])) if token.kind == "iri" else self._name(token)
+        # An escape may stand for a sign that ends an IRI: what follows it would be read as SPARQL.
+        if not is_valid(iri):
+            where = place(self.text, token.start)
+            raise InputError(
+                f"{token.text} ({where}) is no IRI: it holds a sign that none may have."
+            )
+        return Token("iri", token.text, token.start, iri)
+
+    def _name(self, token: Token) -> str:
         prefix, _, local = token.text.partition(":")
         if prefix not in self.prefixes:
             raise InputError(
@@ -271,7 +279,7 @@ class _Reader:
                 f"write PREFIX {prefix}: <…> before the query."
             )
         whole = self.prefixes[prefix] + re.sub(r"\\(.)", r"\1", local)
-        return Token("iri", token.text, token.start, self._known(whole))
+        return self._known(whole)
 
     def _iri(self, text: str) -> str:
         if self.is_name(text):
@@ -296,7 +304,7 @@ def _unescape(text: str) -> str:
     def character(match: re.Match[str]) -> str:
         try:
             return chr(int(match[1] or match[2], 16))
-        except ValueError:
+        except (ValueError, OverflowError):
             raise InputError(f"The escape {match[0]} stands for no character.") from None
 
     return _ESCAPED.sub(character, text) if "\\" in text else text

@@ -26,7 +26,7 @@ def is_iri(name: str) -> bool:
     >>> is_iri("http://example.org/Fargo"), is_iri("gene:17"), is_iri("http://a:b/")
     (True, False, False)
     """
-    return bool(_IRI.fullmatch(name)) and _is_valid(name)
+    return bool(_IRI.fullmatch(name)) and is_valid(name)
 
 
 def iri_of(name: str) -> str:
@@ -38,7 +38,7 @@ def iri_of(name: str) -> str:
     if is_iri(name):
         return name
     readable = NAMESPACE + _ODD.sub(lambda odd: _quoted(odd[0]), name)
-    return readable if _is_valid(readable) else NAMESPACE + _quoted(name)
+    return readable if is_valid(readable) else NAMESPACE + _quoted(name)
 
 
 def name_of(iri: str) -> str:
@@ -62,7 +62,8 @@ def _quoted(text: str) -> str:
     return quote(text, safe="", errors="surrogatepass")
 
 
-def _is_valid(iri: str) -> bool:
+def is_valid(iri: str) -> bool:
+    """Whether a text with a scheme is an IRI: it then has no sign that would end one."""
     try:
         NamedNode(iri)
     except (ValueError, UnicodeEncodeError):
