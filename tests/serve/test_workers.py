@@ -56,6 +56,15 @@ def test_the_house_says_how_it_is(client: httpx.Client) -> None:
     assert 'sheaves_request_seconds_bucket{le="0.1",route="/predicted"}' in counted
 
 
+def test_answers_do_not_wait_for_a_packet_to_fill(client: httpx.Client) -> None:
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        client.get("/health")
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.03  # Nagle's algorithm would make each of them take 40 ms
+
+
 def test_a_worker_that_dies_is_replaced(server: Server, client: httpx.Client) -> None:
     before = workers(server)
     assert len(before) == 2

@@ -1,0 +1,294 @@
+"""How fast a server answers, beside the same calls in process, and what it does when overloaded.
+
+A model of NELL's size (63,361 entities, 400 relations; ``--model`` takes a trained one). For each
+shape of query and each solver: how long one query takes in process and over HTTP, in turns, so that
+what else the machine does meets both alike; and how many queries a second as many clients get as
+there are workers. Facts are asked of Oxigraph alone and of the server. Then requests come at twice
+the rate that the server can bear, whether they are answered or not: only 200 and 503 may come back,
+memory must not grow, and every answer must be the one that is given in process.
+
+Run with ``make bench`` or ``python bench/serve.py [--model FOLDER] [--overload SECONDS]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import psutil
+import torch
+
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.full import Sparql
+from knowledge_sheaves.query.language.iris import name_of
+from knowledge_sheaves.query.language.names import sparql_name
+
+ENTITIES, RELATIONS, DIM = 63_361, 400, 128
+SHAPES = {
+    "1p": "{a} {r} ?x",
+    "2p": "{a} {r} ?y . ?y {s} ?x",
+    "2i": "{a} {r} ?x . {b} {s} ?x",
+    "pi": "{a} {r} ?y . ?y {s} ?x . {b} {t} ?x",
+}
+SOLVERS = ("harmonic", "chaining")
+WORKERS = 2
+
+
+def random_model(folder: Path) -> None:
+    """A model of NELL's size that nobody trained."""
+    rows = np.random.default_rng(0).integers(0, [ENTITIES, RELATIONS, ENTITIES], (200_000, 3))
+    schema = Schema.single([f"r{place}" for place in range(RELATIONS)])
+    graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, num_entities=ENTITIES)
+    SheafEmbedding(model_config("complex", dim=DIM, init=0.1), graph).save(folder)
+
+
+def questions(graph: KnowledgeGraph, shape: str, count: int, seed: int) -> list[str]:
+    """Queries that have an answer among the facts: walks along triples that are there."""
+    rng = np.random.default_rng(seed)
+    rows, found = graph.triples, []
+    while len(found) < count:
+        first, r, middle = (int(part) for part in rows[rng.integers(len(rows))])
+        after = rows[rows[:, 0] == (middle if "?y" in SHAPES[shape] else first)]
+        if not len(after):
+            continue
+        s, x = (int(part) for part in after[rng.integers(len(after))][1:])
+        target = x if "?y" in SHAPES[shape] else middle
+        other = rows[rows[:, 2] == target]
+        b, t = (int(part) for part in other[rng.integers(len(other))][:2])
+        s = t if shape == "2i" else s
+        edges = {n: graph.schema.relations[e].name for n, e in zip("rst", (r, s, t), strict=True)}
+        said = {n: graph.entities[e] for n, e in zip("ab", (first, b), strict=True)} | edges
+        body = SHAPES[shape].format(**{n: sparql_name(str(name)) for n, name in said.items()})
+        found.append(f"SELECT ?x {{ {body} }} LIMIT 10")
+    return found
+
+
+@contextmanager
+def serving(folder: Path, queue: int = 16) -> Iterator[tuple[int, psutil.Process]]:
+    """A server in processes of its own."""
+    command = [sys.executable, "-m", "knowledge_sheaves", "serve", str(folder), "--port", "0"]
+    command += ["--workers", str(WORKERS), "--queue", str(queue)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/", process.stdout.readline())
+        assert found, "the server did not start"
+        try:
+            yield int(found[1]), psutil.Process(process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+class Client:
+    """One connection that stays open."""
+
+    def __init__(self, port: int) -> None:
+        self.line = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+    def answers(self, query: str, solver: str) -> list[str]:
+        """The names of the answers by the JSON interface."""
+        body = json.dumps({"query": query, "solver": solver})
+        self.line.request("POST", "/api/answers", body, {"content-type": "application/json"})
+        found = self._read()
+        return [each["values"]["x"]["name"] for each in found["answers"]]
+
+    def facts(self, query: str) -> int:
+        """How many rows a query over facts has."""
+        self.line.request("GET", f"/sparql?query={quote(query)}")
+        return len(self._read()["results"]["bindings"])
+
+    def _read(self) -> dict:  # type: ignore[type-arg]
+        answer = self.line.getresponse()
+        text = answer.read()
+        assert answer.status == 200, text
+        return json.loads(text)  # type: ignore[no-any-return]
+
+
+def in_turns(jobs: Sequence[Callable[[str], object]], asked: Sequence[str]) -> list[list[float]]:
+    """Milliseconds of each job for each question; the first ones do not count."""
+    times: list[list[float]] = [[] for _ in jobs]
+    for place, query in enumerate(asked):
+        for spent, job in zip(times, jobs, strict=True):
+            start = time.perf_counter()
+            job(query)
+            if place >= 5:
+                spent.append(1000 * (time.perf_counter() - start))
+    return times
+
+
+def at(times: Sequence[float], percent: int) -> float:
+    return statistics.quantiles(times, n=100, method="inclusive")[percent - 1]
+
+
+def rate(port: int, asked: Sequence[str], solver: str, seconds: float) -> float:
+    """Queries a second of as many clients as there are workers."""
+    done, end = [0] * WORKERS, time.monotonic() + seconds
+
+    def run(place: int) -> None:
+        client, number = Client(port), place
+        while time.monotonic() < end:
+            client.answers(asked[number % len(asked)], solver)
+            done[place] += 1
+            number += WORKERS
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / seconds
+
+
+def latencies(port: int, asker: Asker, count: int, seconds: float) -> None:
+    print(
+        "| query | solver | in process p50 | HTTP p50 | p95 | p99 | HTTP adds | queries a second |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    client = Client(port)
+    for shape in SHAPES:
+        asked = questions(asker.graph, shape, count + 5, seed=1)
+        for solver in SOLVERS:
+
+            def mine(query: str, solver: str = solver) -> list[str]:
+                return [answer.names[0] for answer in asker.answer(query, solver=solver)]
+
+            for query in asked[:5]:
+                assert mine(query) == client.answers(query, solver), "the answers differ"
+            inside, outside = in_turns(
+                [mine, lambda query, solver=solver: client.answers(query, solver)], asked
+            )
+            adds = statistics.median(b - a for a, b in zip(inside, outside, strict=True))
+            print(
+                f"| {shape} | {solver} | {at(inside, 50):.1f} | {at(outside, 50):.1f} | "
+                f"{at(outside, 95):.1f} | {at(outside, 99):.1f} | {adds:.1f} | "
+                f"{rate(port, asked, solver, seconds):.0f} |",
+                flush=True,
+            )
+
+
+def facts(port: int, asker: Asker, count: int) -> None:
+    """Facts by Oxigraph alone and by the server."""
+    client, engine = Client(port), Sparql(asker)
+    print("| facts | Oxigraph alone p50 | in process p50 | HTTP p50 |\n|---|---:|---:|---:|")
+    for shape in SHAPES:
+        asked = questions(asker.graph, shape, count + 5, seed=2)
+        prefixed = {query: f"PREFIX : <urn:name:> {query}" for query in asked}
+        alone, inside, outside = in_turns(
+            [
+                lambda query, known=prefixed: list(_alone(engine, known[query])),
+                engine.run,
+                client.facts,
+            ],
+            asked,
+        )
+        print(f"| {shape} | {at(alone, 50):.2f} | {at(inside, 50):.2f} | {at(outside, 50):.2f} |")
+
+
+def _alone(engine: Sparql, query: str) -> Iterator[object]:
+    written = re.sub(r"<(?!urn:|http)([^>]*)>", lambda m: f"<urn:name:{quote(m[1])}>", query)
+    yield from engine.facts.store.query(written)
+
+
+def memory(server: psutil.Process) -> float:
+    """Megabytes that the server and its workers have for themselves."""
+    family = [server, *server.children(recursive=True)]
+    return sum(each.memory_full_info().uss for each in family) / 2**20
+
+
+async def request(port: int, query: str) -> tuple[int, bytes]:
+    """One request on a line of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    line = f"GET /predicted?query={quote(query)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    writer.write(line.encode())
+    found = await reader.read()
+    writer.close()
+    head, _, body = found.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+async def overload(
+    port: int, server: psutil.Process, asker: Asker, capacity: float, seconds: float
+) -> None:
+    """Requests at twice the capacity, come what may."""
+    asked = questions(asker.graph, "2p", 50, seed=3)
+    expected = {}
+    for query in asked:
+        expected[query] = [answer.names[0] for answer in asker.answer(query)]
+    statuses: Counter[int] = Counter()
+    wrong = 0
+
+    async def one(query: str) -> None:
+        nonlocal wrong
+        status, body = await request(port, query)
+        statuses[status] += 1
+        if status == 200:
+            rows = json.loads(body)["results"]["bindings"]
+            wrong += [name_of(row["x"]["value"]) for row in rows] != expected[query]
+
+    pause, tasks, number = 1 / (2 * capacity), set(), 0
+    start = time.monotonic()
+    before = 0.0
+    while time.monotonic() - start < seconds:
+        task = asyncio.create_task(one(asked[number % len(asked)]))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        number += 1
+        if not before and time.monotonic() - start > seconds / 4:
+            before = memory(server)
+        await asyncio.sleep(max(0.0, start + number * pause - time.monotonic()))
+    await asyncio.gather(*tasks)
+    after = memory(server)
+    print(
+        f"twice the capacity ({2 * capacity:.0f} requests a second) for {seconds:.0f} s: "
+        f"{statuses[200]:,} answered, {statuses[503]:,} sent away, "
+        f"{sum(statuses.values()) - statuses[200] - statuses[503]} others, {wrong} wrong; "
+        f"memory {before:.0f} MB after a quarter, {after:.0f} MB at the end "
+        f"({100 * (after / before - 1):+.1f} %, goal: within 5)"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--overload", type=float, default=15)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    with tempfile.TemporaryDirectory() as place:
+        folder = given.model or Path(place) / "nell"
+        if given.model is None:
+            random_model(folder)
+        asker = Asker.load(folder)
+        with serving(folder) as (port, server):
+            print(f"{asker.graph.num_entities:,} entities, {WORKERS} workers, milliseconds")
+            latencies(port, asker, given.queries, given.seconds)
+            facts(port, asker, given.queries)
+            capacity = rate(
+                port, questions(asker.graph, "2p", 50, seed=3), "chaining", given.seconds
+            )
+            asyncio.run(overload(port, server, asker, capacity, given.overload))
+
+
+if __name__ == "__main__":
+    main()
