@@ -20,7 +20,7 @@ demo: .venv/installed ## Show two worked examples, then train on UMLS, measure, 
 		$(BIN)/python examples/$$example.py || exit; \
 	done
 	@for command in \
-		"train umls --config examples/umls.yaml --out build/umls" \
+		"train umls --config examples/umls.yaml --force --out build/umls" \
 		"evaluate build/umls --by pattern" \
 		"predict build/umls --head virus --relation causes" \
 		"predict build/umls --relation treats --tail neoplastic_process --new --top 5" \

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -28,6 +27,7 @@ from knowledge_sheaves.ranking import Predictions, Predictor, Side
 from knowledge_sheaves.training import Progress, TrainingConfig
 from knowledge_sheaves.training import train as run
 from knowledge_sheaves.training.contrast import total_score
+from knowledge_sheaves.training.recipes import settle
 from knowledge_sheaves.training.settings import DEFAULT_MODEL, configs
 
 
@@ -129,9 +129,10 @@ class Model(Asker):
 
 def train(
     data: Dataset | KnowledgeGraph | str | Path,
-    model: SheafConfig | str = DEFAULT_MODEL,
+    model: SheafConfig | str | None = None,
     training: TrainingConfig | None = None,
     *,
+    recipe: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
@@ -147,9 +148,11 @@ def train(
 
     ``data`` is what `read` takes or returns, or a graph, all of which is then trained on. ``model``
     is a name of the catalogue, a YAML file that describes a model, or a `model_config`; every
-    option of it and of `TrainingConfig` may be given by name as well. With ``out`` the model is
-    saved there during the run, along with a checkpoint from which ``resume`` goes on. Ctrl-C ends
-    the run early and keeps the best model so far.
+    option of it and of `TrainingConfig` may be given by name as well. With neither model nor
+    training a ``recipe`` chooses them by the size of the graph and the speed of the machine:
+    "quick" for two minutes, "good" for twenty, "best" for as many ``minutes`` as you give. With
+    ``out`` the model is saved there during the run, along with a checkpoint from which ``resume``
+    goes on. Ctrl-C ends the run early and keeps the best model so far.
 
     ``false`` are triples, or a file of them, that are known to be false: they are learned, and
     never answered. ``pairs`` of true and false subgraphs are learned from as well, by the function
@@ -163,13 +166,14 @@ def train(
     >>> 0 < report.mrr < 1
     True
     """
-    chosen, how = _settings(model, training, settings)
-    dataset = _dataset(data, how.seed)
+    given = _given(model, training, settings, recipe)
+    dataset = _dataset(data, configs(given)[1].seed)
     if false is not None:
         named = read_false(false) if isinstance(false, str | Path) else false
         dataset = dataset.with_false(named)
+    plan = settle(dataset, given, recipe, resumed=out if resume else None)
     trained = run(
-        *(dataset, chosen, how),
+        *(dataset, plan.model, plan.training),
         out=out,
         resume=resume,
         on_progress=on_progress,
@@ -199,17 +203,21 @@ def _dataset(data: Dataset | KnowledgeGraph | str | Path, seed: int) -> Dataset:
     return data if isinstance(data, Dataset) else read(data, seed=seed)
 
 
-def _settings(
-    model: SheafConfig | str, training: TrainingConfig | None, settings: dict[str, Any]
-) -> tuple[SheafConfig, TrainingConfig]:
-    """The model and the training, with what is given by name put in."""
+def _given(
+    model: SheafConfig | str | None,
+    training: TrainingConfig | None,
+    settings: dict[str, Any],
+    recipe: str | None,
+) -> dict[str, Any]:
+    """All that is given, by name."""
     if isinstance(model, TrainingConfig):
         raise InputError("Give the settings of the training as training=TrainingConfig(...).")
-    start = {"model": model} if isinstance(model, str) else {}
-    named, by_name = configs(start | settings)
-    mine = {f.name for f in fields(SheafConfig)} & settings.keys()
+    if training is not None and recipe is not None:
+        raise InputError("A recipe chooses what is not given: give settings by name, not training.")
+    if model is None and training is not None:
+        model = DEFAULT_MODEL
     if isinstance(model, SheafConfig):
-        named = model.with_options(**{name: settings[name] for name in mine})
-    if training is not None:
-        by_name = replace(training, **{n: v for n, v in settings.items() if n not in mine})
-    return named, by_name
+        start = {"model": DEFAULT_MODEL, **model.to_dict()}
+    else:
+        start = {} if model is None else {"model": model}
+    return start | ({} if training is None else training.to_dict()) | settings

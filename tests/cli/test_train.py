@@ -14,7 +14,6 @@ import torch
 import yaml
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.training.settings import DEFAULT_MODEL
 
 Sheaves = Callable[..., tuple[int, str, str]]
 SHEAVES = [sys.executable, "-m", "knowledge_sheaves"]
@@ -173,9 +172,43 @@ def test_tuning_goes_on_with_its_study_and_writes_settings(
     assert json.loads(out)["validation_mrr"] == best["validation_mrr"], "the same run, the same MRR"
 
 
-def test_the_help_names_the_default_model(sheaves: Sheaves) -> None:
-    _, out, _ = sheaves("train", "--help")
-    assert f"describes a model. [default: {DEFAULT_MODEL}]" in " ".join(out.split())
+def test_nothing_but_data_is_enough(sheaves: Sheaves, tmp_path: Path) -> None:
+    given = ("train", "nations", "--out", tmp_path / "model", "--minutes", "0.001")
+    code, out, err = sheaves(*given)
+    assert code == 0, err
+    assert "complex, 512 dimensions, all entities as candidates" in err
+    assert "less than a minute" in err, "it says beforehand how long it takes"
+    assert "sheaves evaluate leaves them out" in " ".join(out.split()), "what the MRR is"
+    told = SheafEmbedding.load(tmp_path / "model").info
+    assert told is not None
+    assert told.training["n3"] > 0
+
+
+def test_a_trained_model_is_not_replaced_unasked(sheaves: Sheaves, tmp_path: Path) -> None:
+    given = ("train", "nations", *SMALL[:2], "--epochs", 1, "--out", tmp_path / "model")
+    assert sheaves(*given)[0] == 0
+    before = (tmp_path / "model" / "config.json").read_bytes()
+    code, _, err = sheaves(*given)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "--force" in err
+    assert (tmp_path / "model" / "config.json").read_bytes() == before
+    assert sheaves(*given, "--resume")[0] == 2, "it is at its end"
+    assert sheaves(*given, "--force")[0] == 0
+
+
+def test_a_table_of_nodes_is_questioned_before_the_training(
+    sheaves: Sheaves, tmp_path: Path
+) -> None:
+    rows = [f"Gene::{n}\tname of {n}\tGene" for n in range(80)]
+    (tmp_path / "nodes.tsv").write_text("\n".join(rows) + "\n")
+    given = ("train", tmp_path / "nodes.tsv", *SMALL[:2], "--epochs", 1, "--out", tmp_path / "m")
+    code, _, err = sheaves(*given)
+    assert code == 2
+    assert "80 relations among 80 facts" in err
+    assert "--columns" in err
+    assert "--force" in err
+    assert sheaves(*given, "--force")[0] == 0
 
 
 def test_a_file_is_learned_whole_and_measured_by_what_was_not(

@@ -77,7 +77,7 @@ class Case:
 
 def resumed(folder: Path) -> Sequence[str]:
     checkpoint = folder / "model.checkpoint.safetensors"
-    return (*TRAIN, "--resume") if checkpoint.exists() else TRAIN
+    return (*TRAIN, "--resume" if checkpoint.exists() else "--force")
 
 
 def sound_if_there(name: str) -> Callable[[Path], object]:

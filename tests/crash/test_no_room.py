@@ -25,7 +25,7 @@ from knowledge_sheaves.graph.readers import load
 NATIONS = ("train", "nations", "--dim", "32", "--epochs", "2", "--threads", "1")
 WRITERS = {
     "train": (*NATIONS, "--out", "new"),
-    "train again": (*NATIONS, "--out", "model"),
+    "train again": (*NATIONS, "--force", "--out", "model"),
     "export parquet": ("export", "model", "--out", "out"),
     "export npy": ("export", "model", "--format", "npy", "--out", "out"),
     "export tsv": ("export", "model", "--format", "tsv", "--out", "out"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from knowledge_sheaves.cli.output import say
+from knowledge_sheaves.errors import InputError
 
 if TYPE_CHECKING:
     from knowledge_sheaves.graph.dataset import Dataset
@@ -128,6 +129,15 @@ class DataOptions:
         for note in data.notes:
             say(f"Note: {note}", err=True)
         return data
+
+
+def check_meant(data: Dataset, force: bool) -> None:
+    """Refuse to learn from what can hardly be meant, unless the user means it."""
+    if data.doubt and not force:
+        raise InputError(
+            f"{data.source}: {data.doubt} Say with --columns which columns are head, relation and "
+            "tail, or with --force that this is meant."
+        )
 
 
 def _places(columns: str | None) -> list[str | int] | None:

@@ -17,7 +17,25 @@ ModelName = Annotated[
         "--model",
         help="unstructured, transe, transh, mure, pairre, rotate, rote, refe, nage, ote, se, "
         "se-orthogonal, transr, translational, distmult, complex (or hole), quate, rescal, "
-        "toruse; or a YAML file that describes a model.  [default: complex]",
+        "toruse; or a YAML file that describes a model.  [default: as the recipe says]",
+    ),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="quick|good|best",
+        help="Choose what is not given by the graph's size and this machine's speed: quick for "
+        "two minutes, good for twenty, best for --minutes.  [default: quick, without --model and "
+        "--config]",
+    ),
+]
+Minutes = Annotated[
+    float | None, typer.Option(help="Stop after the epoch that comes nearest to so many minutes.")
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Replace a model that is there, and take data that look wrong as they are."
     ),
 ]
 Dim = Annotated[int | None, typer.Option(help="Numbers in an entity's vector.")]

@@ -25,6 +25,7 @@ from knowledge_sheaves.cli.data import (
     TypeColumns,
     Types,
     TypeSeparator,
+    check_meant,
 )
 from knowledge_sheaves.cli.output import AsJson, print_facts, print_json, say
 from knowledge_sheaves.cli.settings import (
@@ -32,7 +33,10 @@ from knowledge_sheaves.cli.settings import (
     Device,
     Dim,
     Epochs,
+    Force,
+    Minutes,
     ModelName,
+    Recipe,
     Seed,
     Set,
     Threads,
@@ -47,6 +51,8 @@ INTERRUPTED = 130
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder for the model.")],
+    recipe: Recipe = None,
+    minutes: Minutes = None,
     model: ModelName = None,
     dim: Dim = None,
     epochs: Epochs = None,
@@ -70,6 +76,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
+    force: Force = False,
     types: Types = None,
     type_separator: TypeSeparator = None,
     type_columns: TypeColumns = None,
@@ -92,19 +99,24 @@ def train(
 ) -> None:
     """Train a model on a knowledge graph; the best one by validation MRR is saved.
 
+    Without --model and --config the settings are chosen for your graph and this machine, so that
+    training takes about two minutes; what you give wins.
+
     Of a file, which has no split, up to a tenth of the facts is held out to choose and to measure
     by; the model that is saved then learns all of them, and the one that was measured is kept in
     its folder. Ctrl-C stops early and keeps the best model so far.
 
     \b
     Examples:
-      sheaves train umls --model complex --dim 64 --epochs 5 --out model/
+      sheaves train umls --minutes 0.1 --out umls/
+      sheaves train umls --model complex --dim 64 --epochs 5 --out small/
       sheaves train umls --model rotate --dim 32 --epochs 3 --set dropout=0.1 --out rotate/
     """
     from knowledge_sheaves.embedding.storage import check_target
-    from knowledge_sheaves.training.settings import make_settings
+    from knowledge_sheaves.training.settings import checked_settings
 
     options = {
+        "minutes": minutes,
         "model": model,
         "dim": dim,
         "epochs": epochs,
@@ -118,27 +130,34 @@ def train(
         "refit": False if no_refit else None,
     }
     # What can be refused is refused before hours of training.
-    check_target(out)
-    chosen, training = make_settings(config, options, settings)
+    check_target(out, force or resume)
+    given = checked_settings(config, options, settings, whole=recipe is None)
     about = DataOptions(
         *(types, schema, labels, delimiter, columns, strict, keep_unseen, relation_labels, lang),
         *(type_separator, stalks, min_type_count, min_pair_count, type_columns),
     )
-    dataset = about.load(data, training.seed)
+    dataset = about.load(data, int(given.get("seed", 0)))
+    check_meant(dataset, force)
     if false is not None:
         from knowledge_sheaves.graph.readers.negatives import read_false
 
         dataset = dataset.with_false(read_false(false))
-    say(f"{chosen.name}, {chosen.dim} dimensions, on {dataset}", err=True)
     from knowledge_sheaves.cli.progress import Display
     from knowledge_sheaves.training import train as run
+    from knowledge_sheaves.training.recipes import settle
 
+    plan = settle(dataset, given, recipe, resumed=out if resume else None)
+    say(f"{dataset}\n{plan}", err=True)
     with Display(dataset.train.num_triples) as display:
-        trained = run(dataset, chosen, training, out=out, resume=resume, on_progress=display)
+        trained = run(
+            dataset, plan.model, plan.training, out=out, resume=resume, on_progress=display
+        )
     _report(trained, out, as_json)
 
 
 def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
+    from knowledge_sheaves.embedding.about import validated
+
     assert model.info is not None, "a trained model knows how it came about"
     info = model.info
     interrupted = bool(info.training.get("interrupted"))
@@ -149,6 +168,7 @@ def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
         "seconds": info.seconds,
         "interrupted": interrupted,
         **info.metrics,
+        **validated(model),
     }
     if as_json:
         print_json(summary)

@@ -13,7 +13,9 @@ from knowledge_sheaves.cli.settings import (
     Config,
     Dim,
     Epochs,
+    Minutes,
     ModelName,
+    Recipe,
     Seed,
     Set,
     Threads,
@@ -32,6 +34,8 @@ def tune(
     out: Annotated[
         Path, typer.Option(help="Where to write the best settings, for sheaves train --config.")
     ] = Path("best.yaml"),
+    recipe: Recipe = None,
+    minutes: Minutes = None,
     model: ModelName = None,
     dim: Dim = None,
     epochs: Epochs = None,
@@ -46,8 +50,9 @@ def tune(
 ) -> None:
     """Search for settings with the best validation MRR, and write them to a file.
 
-    What you give is held fixed; the rest is searched. Hopeless trials stop early. Ctrl-C keeps
-    what was found, and the same command goes on with the study.
+    The first trial is the recipe, and what is found is never below it. What you give is held fixed;
+    the rest is searched around the recipe. Hopeless trials stop early. Ctrl-C keeps what was found,
+    and the same command goes on with the study.
 
     \b
     Example:
@@ -56,16 +61,34 @@ def tune(
     import yaml
 
     from knowledge_sheaves.files import check_place, write_text
-    from knowledge_sheaves.training.settings import given_settings, make_settings
+    from knowledge_sheaves.training.recipes import QUICK
+    from knowledge_sheaves.training.recipes import plan as choose
+    from knowledge_sheaves.training.settings import checked_settings
     from knowledge_sheaves.training.tuning import tune as search
 
     for place in (out, study):
         check_place(place)
-    options = {"model": model, "dim": dim, "epochs": epochs, "seed": seed, "threads": threads}
-    chosen, training = make_settings(config, options, settings)
-    fixed = given_settings(config, options, settings)
-    dataset = DataOptions(types, schema, labels).load(data, training.seed)
-    found = search(dataset, chosen, training, fixed=fixed, study=study, trials=trials, report=_tell)
+    options = {
+        "minutes": minutes,
+        "model": model,
+        "dim": dim,
+        "epochs": epochs,
+        "seed": seed,
+        "threads": threads,
+    }
+    given = checked_settings(config, options, settings, whole=False)
+    dataset = DataOptions(types, schema, labels).load(data, int(given.get("seed", 0)))
+    plan = choose(dataset, recipe or QUICK, given)
+    say(f"{dataset}\nEach of {trials} trials is like the first: {plan}", err=True)
+    found = search(
+        dataset,
+        plan.model,
+        plan.training,
+        fixed=given,
+        study=study,
+        trials=trials,
+        report=_tell,
+    )
     write_text(out, yaml.safe_dump(found.settings, sort_keys=False))
     if as_json:
         print_json({"validation_mrr": found.mrr, "settings": found.settings, "file": str(out)})
@@ -82,4 +105,4 @@ def _tell(trial: TriedSettings) -> None:
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in trial.drawn.items()
     )
-    typer.echo(f"Trial {trial.number}: {value} ({drawn})", err=True)
+    typer.echo(f"Trial {trial.number}: {value} ({drawn or 'as the recipe says'})", err=True)

@@ -350,9 +350,17 @@ def load(cls: type[Model], folder: Path) -> Model:
     return model
 
 
-def check_target(folder: Path) -> None:
-    """Refuse a folder in which a model must not or cannot be saved; ask before training."""
+def check_target(folder: Path, force: bool = True) -> None:
+    """Refuse a folder in which a model must not or cannot be saved; ask before training.
+
+    Without ``force`` a model that is there already is not to be replaced.
+    """
     check_place(folder)
+    if not force and (folder / CONFIG).exists():
+        raise InputError(
+            f"{folder} holds a trained model already: choose another folder, or say --force to "
+            "replace it (--resume goes on with a run that was stopped)."
+        )
     if folder.resolve().parent.exists():
         with said_of(folder), changing(folder):  # not while another process replaces it
             _check_folder(folder)

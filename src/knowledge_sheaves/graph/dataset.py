@@ -15,6 +15,9 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
 
+MANY_RELATIONS, FACTS_A_RELATION = 50, 2
+"""With more relations than this, and fewer facts for each, the columns are not what they seem."""
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -84,6 +87,23 @@ false: drop it from one of the two.
             notes=self.notes,
             false=self.false,
             statements=self.statements,
+        )
+
+    @property
+    def doubt(self) -> str | None:
+        """Why this can hardly be a graph of facts that was meant to be learned from, if so.
+
+        >>> rows = [(f"id{n}", f"name {n}", "Gene") for n in range(60)]
+        >>> Dataset(KnowledgeGraph.from_triples(rows)).doubt
+        'There are 60 relations among 60 facts, and a relation is learned from many facts.'
+        """
+        relations = len(self.train.schema.relation_names)
+        facts = sum(graph.num_triples for graph in self.splits.values())
+        if relations < MANY_RELATIONS or facts >= FACTS_A_RELATION * relations:
+            return None
+        return (
+            f"There are {relations:,} relations among {facts:,} facts, and a relation is learned "
+            "from many facts."
         )
 
     @cached_property

@@ -79,6 +79,20 @@ def _tensors(
     return tensors | {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
 
 
+def asked_settings(path: Path) -> dict[str, Any]:
+    """All settings of the run that a checkpoint is of, by name; none where it does not tell.
+
+    >>> asked_settings(Path("no such checkpoint"))
+    {}
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = json.loads((file.metadata() or {})["facts"])
+        return dict(told["asked"])
+    except (OSError, SafetensorError, *UNFIT):  # what is wrong with it is said when it is loaded
+        return {}
+
+
 def load_checkpoint(
     path: Path, model: nn.Module, optimiser: RowOptimiser
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:

@@ -75,6 +75,8 @@ class TrainingConfig:
     seed: int = 0
     threads: int | None = None
     device: str = "cpu"
+    minutes: float | None = None
+    """Stop after the epoch that comes nearest to so many minutes, validation included."""
     patience: int = 5
     """Stop when this many validations in a row bring no better MRR."""
     validate_every: int = 1
@@ -117,8 +119,10 @@ class TrainingConfig:
             raise InputError(
                 "The average of vectors of unit length is shorter: choose averaging or normalise."
             )
-        if not self._is(self.learning_rate, float) or self.learning_rate <= 0:
-            raise InputError(f"learning_rate must be above 0, not {self.learning_rate!r}.")
+        for name in ("learning_rate",) if self.minutes is None else ("learning_rate", "minutes"):
+            value = getattr(self, name)
+            if not self._is(value, float) or value <= 0:
+                raise InputError(f"{name} must be above 0, not {value!r}.")
 
         check_kinds(self)
 

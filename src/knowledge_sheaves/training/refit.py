@@ -62,7 +62,7 @@ class Refit(Run):
     def __init__(self, first: Run, chosen: SheafEmbedding) -> None:
         self.first_run, self.chosen = first, chosen
         epochs = max(1, first.best_epoch)
-        training = replace(first.training, epochs=epochs, logger="none")
+        training = replace(first.training, epochs=epochs, minutes=None, logger="none")
         told = _as_refit(first.on_progress)
         learned = first.contrast.given, first.contrast.scoring
         whole = first.dataset.whole

@@ -31,13 +31,31 @@ def make_settings(
     >>> model.name, model.dim, training.epochs
     ('rotate', 64, 3)
     """
+    return configs(checked_settings(file, options, assignments))
+
+
+def checked_settings(
+    file: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] | None = None,
+    *,
+    whole: bool = True,
+) -> dict[str, Any]:
+    """What the user says, by name, held against what can be said.
+
+    A settings file is ``whole`` unless a recipe is to add to it: without a name it has the usual
+    model.
+    """
     given = given_settings(file, options, assignments)
+    if file is not None and whole:
+        given = {"model": DEFAULT_MODEL} | given
     try:
-        return configs(given)
+        configs(given)
     except InputError as error:
         if file is None:
             raise
         raise InputError(f"With the settings of {file}: {error}") from None
+    return given
 
 
 def given_settings(

@@ -38,6 +38,8 @@ from knowledge_sheaves.training.room import check_room
 
 # How often an epoch's weights enter their average: those of neighbouring steps hardly differ.
 LOOKS = 20
+INDIFFERENT = ("epochs", "minutes", "threads", "checkpoint_every", "logger", "patience", "refit")
+"""What may change between the parts of one run without changing how its epochs come out."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Run:
         self.stale = 0
         self.curve: list[dict[str, float]] = []
         self.seconds = 0.0
+        self.spent = 0.0  # with the time of validation
         self.interrupted = False
 
     def go(self, resume: bool) -> SheafEmbedding:
@@ -112,12 +115,12 @@ class Run:
         log = make_log(self.training.logger, self.out or Path(), settings) if self._first else None
         try:
             for epoch in range(start, self.training.epochs):
+                if self._over:
+                    break
                 numbers = self._epoch(epoch)
                 if log:
                     log(epoch, numbers)
                 self._keep(epoch, numbers)
-                if self.stale >= self.training.patience:
-                    break
         except KeyboardInterrupt:
             if self.best is None:  # not one epoch done: there is nothing worth keeping
                 raise
@@ -129,6 +132,19 @@ class Run:
         return self.processes.first
 
     def _epoch(self, epoch: int) -> dict[str, float]:
+        started = time.perf_counter()
+        numbers = {"epoch": epoch + 1.0, "loss": self.pass_over(epoch)}
+        # All processes go by one clock, so that they stop after the same epoch.
+        numbers["seconds"] = took = round(self.processes.mean(time.perf_counter() - started), 3)
+        self.seconds += took
+        due = (epoch + 1) % self.training.validate_every == 0 or epoch + 1 == self.training.epochs
+        if due or self._late(self.spent + took, took):
+            numbers |= self._validate()
+        self.spent += self.processes.mean(time.perf_counter() - started)
+        return numbers
+
+    def pass_over(self, epoch: int) -> float:
+        """Take a step for every batch of an epoch, and return the mean loss."""
         started = time.perf_counter()
         losses, count, steps = 0.0, 0, max(1, len(self.batches) // self.processes.count)
         self.objective.train()
@@ -151,13 +167,18 @@ class Run:
                 )
             self._report(epoch, count, steps, losses / count, started)
         self.judged.refresh()
-        numbers = {"epoch": epoch + 1.0, "loss": losses / max(1, count)}
-        numbers["seconds"] = round(time.perf_counter() - started, 3)
-        self.seconds += numbers["seconds"]
-        due = (epoch + 1) % self.training.validate_every == 0 or epoch + 1 == self.training.epochs
-        if due:
-            numbers |= self._validate()
-        return numbers
+        return losses / max(1, count)
+
+    @property
+    def _over(self) -> bool:
+        """Whether more epochs would not help, or not be in time."""
+        late = bool(self.curve) and self._late(self.spent, self.curve[-1]["seconds"])
+        return late or self.stale >= self.training.patience
+
+    def _late(self, spent: float, pace: float) -> bool:
+        """Whether the time is over, to the nearest whole epoch of ``pace`` seconds."""
+        limit = self.training.minutes
+        return limit is not None and spent + pace / 2 >= 60 * limit
 
     def _report(self, epoch: int, step: int, steps: int, loss: float, started: float) -> None:
         if self.on_progress and self._first:
@@ -227,7 +248,7 @@ class Run:
                 )
             )
         if self.out is not None and self._first:
-            last = epoch + 1 == self.training.epochs or self.stale >= self.training.patience
+            last = epoch + 1 == self.training.epochs or self._over
             if (epoch + 1) % self.training.checkpoint_every == 0 or last:
                 facts = {
                     "epoch": epoch + 1,
@@ -235,7 +256,9 @@ class Run:
                     "stale": self.stale,
                     "curve": self.curve,
                     "seconds": self.seconds,
+                    "spent": self.spent,
                     "settings": self._settings(),
+                    "asked": self.model.config.to_dict() | self.training.to_dict(),
                 }
                 others = {"best": self.best, "average": self.average}
                 save_checkpoint(self._checkpoint, self.model, self.optimiser, others, facts)
@@ -247,8 +270,7 @@ class Run:
 
     def _settings(self) -> dict[str, Any]:
         settings = self.model.config.to_dict() | self.training.to_dict()
-        # What may change between the parts of one run without changing its outcome.
-        for name in ("epochs", "threads", "checkpoint_every", "logger", "patience", "refit"):
+        for name in INDIFFERENT:
             settings.pop(name)
         return settings | {"data": self.dataset.hash, "pairs": self.contrast.key}
 
@@ -275,8 +297,8 @@ class Run:
                 self.average.load_state_dict(others["average"])
         self.best_mrr, self.stale = facts.get("best_mrr"), facts["stale"]
         self.curve, self.seconds = facts["curve"], facts["seconds"]
-        done = self.stale >= self.training.patience
-        return self.training.epochs if done else int(facts["epoch"])
+        self.spent = facts.get("spent", self.seconds)
+        return int(facts["epoch"])
 
     def _finish(self) -> SheafEmbedding:
         if self.interrupted or not self.followed:

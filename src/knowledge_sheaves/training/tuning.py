@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.trial import FrozenTrial
 
-DIMS = (64, 128, 256, 512)
-SETTINGS = "settings"
+SETTINGS, GIVEN = "settings", "as given"
+"""What is written down of a trial: its settings, and that they are those the search starts from."""
+USUAL_N3 = 0.05
+PASSING = ("epochs", "minutes")
+"""Settings that a recipe chooses by the speed of the moment; they do not make a start a new one."""
 
 
 @dataclass(frozen=True)
 class TriedSettings:
-    """One trial: what was drawn, and the validation MRR; None where it was stopped early."""
+    """One trial: what was drawn, and the validation MRR; None where it was stopped early.
+
+    The first trial draws nothing: it has the settings that the search starts from.
+    """
 
     number: int
     drawn: dict[str, Any]
@@ -52,8 +58,9 @@ def tune(
 ) -> Tuned:
     """Search for settings with the best validation MRR; those in ``fixed`` stay as they are.
 
-    ``study`` is a file that keeps the trials: a search with the same file goes on. Hopeless trials
-    stop early. Ctrl-C keeps what was found.
+    The first trial has the settings as they are given, others are drawn around them: what is found
+    is never worse. ``study`` is a file that keeps the trials: a search with the same file goes on.
+    Hopeless trials stop early. Ctrl-C keeps what was found.
 
     >>> from knowledge_sheaves.embedding import model_config
     >>> from knowledge_sheaves.graph.readers import load
@@ -70,10 +77,15 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     search = Search(dataset, model, training, frozenset(fixed))
     found = _open(study, f"{model.name} on {dataset.hash[:12]}", training.seed)
+    start = {name: v for name, v in as_settings(model, training).items() if name not in PASSING}
+    if not any(trial.user_attrs.get(GIVEN) == start for trial in found.trials):
+        found.enqueue_trial({}, user_attrs={GIVEN: start})
 
     def tell(_: Study, trial: FrozenTrial) -> None:
         if report is not None:
-            report(TriedSettings(trial.number + 1, dict(trial.params), trial.value))
+            settings = trial.user_attrs.get(SETTINGS, {})
+            drawn = {name: settings.get(name, 0) for name in trial.params}
+            report(TriedSettings(trial.number + 1, drawn, trial.value))
 
     found.optimize(search, n_trials=trials, callbacks=[tell])
     if not found.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
@@ -95,46 +107,54 @@ class Search:
         """Train once and return the best validation MRR; stop early where it looks hopeless."""
         import optuna
 
+        given = GIVEN in trial.user_attrs
+        model, training = (self.model, self.training) if given else self.suggest(trial)
+        trial.set_user_attr(SETTINGS, as_settings(model, training))
+
         def watch(report: Progress) -> None:
             if "mrr" in report.metrics:
                 trial.report(report.metrics["mrr"], report.epoch)
-                if trial.should_prune():
+                if not given and trial.should_prune():
                     raise optuna.TrialPruned
 
-        model, training = self.suggest(trial)
-        trial.set_user_attr(SETTINGS, as_settings(model, training))
         try:
             trained = Run(self.dataset, model, training, None, watch).go(resume=False)
         except SheafError as error:  # a learning rate may be too large: a fact about it, no failure
             raise optuna.TrialPruned(str(error)) from None
         assert trained.info is not None, "a trained model knows how it came about"
-        if trained.info.training.get("interrupted"):
+        told = trained.info.training
+        if told.get("interrupted"):
             trial.study.stop()
             raise optuna.TrialPruned
+        # The clock ends the epochs of a trial; as settings they are counted, to be the same again.
+        ended = replace(training, epochs=told["epochs_run"]) if training.minutes else training
+        trial.set_user_attr(SETTINGS, as_settings(model, replace(ended, minutes=None)))
         return float(trained.info.metrics["validation_mrr"])
 
     def suggest(self, trial: Trial) -> tuple[SheafConfig, TrainingConfig]:
-        """Draw what is not fixed, from ranges that suit the model."""
-        block = self.model.block or 1
-        dims = [d - d % block for d in DIMS] if self.model.block else [16, 32, 64]
-        drawn: dict[str, Any] = {}
-        ranges: dict[str, Any] = {
-            "dim": lambda name: trial.suggest_categorical(name, dims),
-            "learning_rate": lambda name: trial.suggest_float(name, 0.01, 0.5, log=True),
-            "batch_size": lambda name: trial.suggest_categorical(name, [256, 512, 1024, 2048]),
-            "dropout": lambda name: trial.suggest_float(name, 0.0, 0.5),
+        """Draw what is not fixed, around what the search starts from."""
+        model, training = self.model, self.training
+        block = model.block or 1
+
+        def times(name: str, *factors: float) -> float:
+            return float(trial.suggest_categorical(name, factors))
+
+        def about(name: str) -> float:
+            return trial.suggest_float(name, 0.2, 5.0, log=True)
+
+        ranges: dict[str, Callable[[str], Any]] = {
+            "dim": lambda name: max(1, round(model.dim * times(name, 0.5, 1, 2) / block)) * block,
+            "batch_size": lambda name: round(training.batch_size * times(name, 0.5, 1, 2)) or 1,
+            "learning_rate": lambda name: training.learning_rate * about(name),
+            "dropout": lambda name: times(name, 0.0, 0.1, 0.3),
         }
-        if not self.model.energy.bounded:
+        if not model.energy.bounded:
             # Bilinear models overfit without a weight on their size; distances are bounded by 0.
-            ranges["n3"] = lambda name: trial.suggest_float(name, 1e-3, 0.3, log=True)
-            ranges["relation_weight"] = lambda name: trial.suggest_categorical(
-                name, [0.0, 0.1, 1.0]
-            )
-        for name, draw in ranges.items():
-            if name not in self.fixed:
-                drawn[name] = draw(name)
-        dim = drawn.pop("dim", self.model.dim)
-        return self.model.with_options(dim=dim), replace(self.training, **drawn)
+            ranges["n3"] = lambda name: (training.n3 or USUAL_N3) * about(name)
+            ranges["relation_weight"] = lambda name: times(name, 0.0, 0.1, 1.0)
+        drawn = {name: draw(name) for name, draw in ranges.items() if name not in self.fixed}
+        dim = drawn.pop("dim", model.dim)
+        return model.with_options(dim=dim), replace(training, **drawn)
 
 
 def _open(path: Path | None, name: str, seed: int) -> Study:
@@ -144,11 +164,11 @@ def _open(path: Path | None, name: str, seed: int) -> Study:
     try:
         return optuna.create_study(
             storage=None if path is None else f"sqlite:///{path}",
-            study_name=name,
+            study_name=f"{name}, around a start",  # those of version 0.1 had other ranges
             load_if_exists=True,
             direction="maximize",
             sampler=optuna.samplers.TPESampler(seed=seed),
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=3),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=3, n_warmup_steps=1),
         )
     except (SQLAlchemyError, RuntimeError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
