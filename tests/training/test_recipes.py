@@ -56,6 +56,12 @@ def test_a_larger_graph_gets_no_wider_model() -> None:
     assert found[0] > found[-1]
 
 
+def test_a_model_fits_into_the_memory() -> None:
+    size = SIZES[1]
+    wide, narrow = (settings_for(size, 1e5, SPEED, room)["dim"] for room in (1e9, 1e6))
+    assert wide > narrow
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_an_epoch_takes_longer_with_more_of_anything(size: Size) -> None:
     def seconds(of: Size = size, **settings: Any) -> float:

@@ -108,7 +108,7 @@ def train(
 
     \b
     Examples:
-      sheaves train umls --minutes 0.1 --out umls/
+      sheaves train umls --minutes 0.1 --out quick/
       sheaves train umls --model complex --dim 64 --epochs 5 --out small/
       sheaves train umls --model rotate --dim 32 --epochs 3 --set dropout=0.1 --out rotate/
     """

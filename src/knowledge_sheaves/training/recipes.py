@@ -6,6 +6,7 @@ the most candidates with which enough epochs fit into the time. What a user says
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.vocabulary import suggestion
 from knowledge_sheaves.training.checkpoint import asked_settings, checkpoint_beside
 from knowledge_sheaves.training.config import TrainingConfig
+from knowledge_sheaves.training.room import COPIES, NUMBER_BYTES, machine_bytes
 from knowledge_sheaves.training.settings import configs
 from knowledge_sheaves.training.trainer import Run
 
@@ -32,8 +34,8 @@ QUICK = "quick"
 
 WIDTHS = ((64, 512), (128, 1024), (256, 2048), (512, 4096))
 """Numbers in an entity's vector and candidates of a batch: the steps of the rule."""
-ENOUGH = 8
-"""Epochs that must fit into the time before a model is made wider."""
+ENOUGH_STEPS, ENOUGH_EPOCHS = 2500, 3
+"""What must fit into two minutes before a model is made wider; with more time, more of both."""
 MOST = 100
 """Epochs after which more never helped."""
 VALIDATION = 0.15
@@ -47,11 +49,6 @@ class Size(NamedTuple):
     relations: int
     triples: int
 
-    @property
-    def density(self) -> float:
-        """Facts for every entity."""
-        return self.triples / max(1, self.entities)
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,7 +56,7 @@ class Plan:
 
     >>> data = Dataset(KnowledgeGraph.from_triples([("a", "next", "b"), ("b", "next", "c")]))
     >>> print(plan(data, QUICK, {"dim": 32}, speed=1e9))
-    complex, 32 dimensions, all entities as candidates, batches of 256, N3 0.05, at most \
+    complex, 32 dimensions, all entities as candidates, batches of 256, N3 0.003, at most \
 100 epochs: less than a minute
     """
 
@@ -119,9 +116,9 @@ def plan(
     size = Size(graph.num_entities, len(graph.schema.relations), graph.num_triples)
     held_out = dataset.valid is not None and dataset.valid.num_triples > 0
     runs = 2 if asked.refit and dataset.drawn and held_out else 1
-    speed = speed or machine_speed(asked.threads)
+    speed = speed or machine_speed(asked.threads, asked.device)
     seconds = 60 * minutes / runs
-    chosen = settings_for(size, seconds, speed)
+    chosen = settings_for(size, seconds, speed, (machine_bytes() or math.inf) / 2)
     if "model" in given or "name" in given:  # what suits one model does not suit all
         del chosen["dim"]
         if configs(given)[0].energy.bounded:
@@ -140,13 +137,26 @@ def plan(
     return Plan(model, training, runs * planned)
 
 
-def settings_for(size: Size, seconds: float, speed: float) -> dict[str, Any]:
-    """The rule: settings by name that suit a graph of this size and the time of one run."""
+def settings_for(
+    size: Size, seconds: float, speed: float, room: float = math.inf
+) -> dict[str, Any]:
+    """The rule: settings by name that suit a graph of this size and the time of one run.
+
+    Longer runs are spent on both, more steps and a wider model, which must fit into ``room`` bytes.
+
+    >>> quick, good = (settings_for(Size(20_000, 50, 200_000), s, speed=1e10) for s in (120, 1200))
+    >>> quick["dim"], quick["negatives"], good["dim"], good["negatives"]
+    (128, 1024, 256, 2048)
+    """
     settings: dict[str, Any] = {}
     for dim, candidates in WIDTHS:
         wider = _settings(size, dim, candidates)
-        pace = epoch_seconds(size, *configs(wider), speed)
-        if settings and pace * ENOUGH > seconds:
+        model, training = configs(wider)
+        epochs = seconds / epoch_seconds(size, model, training, speed)
+        steps = epochs * _steps(size, model, training)
+        enough = steps >= ENOUGH_STEPS * math.sqrt(seconds / 120) and epochs >= ENOUGH_EPOCHS
+        needed = (size.entities + 2 * size.relations) * dim * COPIES * NUMBER_BYTES
+        if settings and not (enough and needed <= room):
             break
         settings = wider
     return settings
@@ -159,11 +169,18 @@ def _settings(size: Size, dim: int, candidates: int) -> dict[str, Any]:
         "dim": dim,
         "batch_size": 256 if full else 512,
         "negatives": None if full else candidates,
-        "weigh_negatives": not full,
-        "n3": 0.01 if size.density > 30 else 0.05,
+        "weigh_negatives": True,
+        # The more entities there are to tell apart, the larger is the loss that this stands beside.
+        "n3": round(min(0.05, 0.01 * (size.entities / 100) ** (1 / 3)), 3),
         "learning_rate": 0.1,
         "validation_triples": 2000,
     }
+
+
+def _steps(size: Size, model: SheafConfig, training: TrainingConfig) -> int:
+    """How many steps an epoch has."""
+    facts = size.triples * (2 if model.reciprocal else 1)
+    return max(1, -(-facts // training.batch_size))
 
 
 def epoch_seconds(size: Size, model: SheafConfig, training: TrainingConfig, speed: float) -> float:
@@ -177,37 +194,36 @@ def epoch_seconds(size: Size, model: SheafConfig, training: TrainingConfig, spee
     >>> round(epoch_seconds(size, model, training, speed=13e9), 1)
     16.0
     """
-    facts = size.triples * (2 if model.reciprocal else 1)
+    steps, facts = _steps(size, model, training), size.triples * (2 if model.reciprocal else 1)
     batch = min(training.batch_size, max(1, facts))
     drawn = size.entities if training.negatives is None else batch + training.negatives
     shared = min(size.entities, drawn)
     step = (batch * shared + ROW * (batch + shared)) * model.dim * model.sections + STEP
-    return -(-facts // batch) * step / speed
+    return steps * step / speed
 
 
+ROUNDS = 3
 ROW, STEP = 350, 4e7
 """Operations for every number of a row, and for every step, that cost as much as multiplying."""
 
 
 @cache
-def machine_speed(threads: int | None = None) -> float:
+def machine_speed(threads: int | None = None, device: str = "cpu") -> float:
     """Operations of `epoch_seconds` that this machine does in a second; takes half a second."""
     rng = np.random.default_rng(0)
     columns = (rng.integers(0, high, 8 * 512) for high in (5000, 10, 5000))
     graph = KnowledgeGraph.from_arrays(
         *columns, schema=Schema.single([f"r{n}" for n in range(10)]), num_entities=5000
     )
-    model, training = configs(
-        {"dim": 128, "batch_size": 512, "negatives": 1024, "n3": 0.05, "threads": threads}
-    )
+    shape = {"dim": 128, "batch_size": 512, "negatives": 1024, "n3": 0.05}
+    model, training = configs(shape | {"threads": threads, "device": device})
     state = torch.get_rng_state()
     run = Run(Dataset(graph), model, training, None, None)
     run.pass_over(0)  # the first steps are slower
-    started, rounds = time.perf_counter(), 0
-    while time.perf_counter() - started < 0.4:
-        rounds += 1
-        run.pass_over(rounds)
-    seconds = (time.perf_counter() - started) / rounds
+    started = time.perf_counter()
+    for epoch in range(1, ROUNDS + 1):  # counted, because processes that share a run go in step
+        run.pass_over(epoch)
+    seconds = run.processes.mean(time.perf_counter() - started) / ROUNDS
     torch.set_rng_state(state)
     size = Size(graph.num_entities, 10, graph.num_triples)
     return epoch_seconds(size, model, training, 1.0) / seconds
