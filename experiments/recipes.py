@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def line(name: str, found: dict[str, Any]) -> list[str]:
     return [*shown, *(f"{n:.3f}" for n in numbers), f"{difference:+.3f}", str(other["trials"])]
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="How good the recipes are.")
     parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the runs")
@@ -127,7 +128,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="quick", help="quick, good or best")
     parser.add_argument("--minutes", type=float, help="the minutes of best")
     parser.add_argument("--trials", type=int, default=12, help="trials of the search; 0: none")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     rows = given.out / f"recipes-{given.recipe}.json"
     known: dict[str, Any] = json.loads(rows.read_text()) if rows.exists() else {}
     for name in given.sets:
