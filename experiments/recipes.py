@@ -77,7 +77,7 @@ def search(data: Dataset, made: Plan, trials: int, folder: Path) -> dict[str, An
 
     Width and epochs are those of the recipe, so that a trial takes about as long.
     """
-    known = folder / "tuned.json"
+    known = folder / "study.json"
     before = json.loads(known.read_text()) if known.exists() else {"trials": 0}
     if before["trials"] < trials:
         found = tune(

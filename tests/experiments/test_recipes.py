@@ -19,7 +19,7 @@ def test_a_recipe_stands_beside_its_search(
     words += ["--recipe", "best", "--minutes", "0.002", "--trials", "2"]
     script.main(words)
     table = (tmp_path / "out" / "recipes-best.md").read_text()
-    assert "| nations | complex, 64 dimensions" in table
+    assert "| nations | complex, " in table
     assert table.endswith("| 2 |\n")
     assert "trial 2" in capsys.readouterr().out
     script.main(words)

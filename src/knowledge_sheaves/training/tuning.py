@@ -85,7 +85,9 @@ def tune(
         if report is not None:
             settings = trial.user_attrs.get(SETTINGS, {})
             drawn = {name: settings.get(name, 0) for name in trial.params}
-            report(TriedSettings(trial.number + 1, drawn, trial.value))
+            # One that was stopped has a value too, its last; it is not what the trial came to.
+            ended = trial.state == optuna.trial.TrialState.COMPLETE
+            report(TriedSettings(trial.number + 1, drawn, trial.value if ended else None))
 
     found.optimize(search, n_trials=trials, callbacks=[tell])
     if not found.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
