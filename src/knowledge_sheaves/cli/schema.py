@@ -11,7 +11,9 @@ import typer
 from knowledge_sheaves.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
-    from knowledge_sheaves.graph import Schema
+    from knowledge_sheaves.graph import EntityType, Relation, Schema
+
+USUAL = {"name", "head", "tail", "shared", "symmetric", "functional", "dim"}
 
 
 def schema(
@@ -31,13 +33,17 @@ def schema(
         print_json(described)
         return
     for title, rows in described.items():
-        unlabelled = all(row["label"] is None for row in rows)
-        shown = [{k: v for k, v in row.items() if k != "label" or not unlabelled} for row in rows]
-        print_table(title, shown)
+        columns = dict.fromkeys(key for row in rows for key in row)
+        print_table(title, [{key: row.get(key) for key in columns} for row in rows])
 
 
 def _describe(loaded: Schema) -> dict[str, list[dict[str, Any]]]:
     return {
-        "types": [asdict(kind) for kind in loaded.types],
-        "relations": [asdict(relation) for relation in loaded.relations],
+        "types": [_fields(kind) for kind in loaded.types],
+        "relations": [_fields(relation) for relation in loaded.relations],
     }
+
+
+def _fields(part: EntityType | Relation) -> dict[str, Any]:
+    """What a part of a schema is; what few have, and this has not, goes without saying."""
+    return {key: value for key, value in asdict(part).items() if value or key in USUAL}

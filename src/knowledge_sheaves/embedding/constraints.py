@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf import BlockMap
@@ -108,6 +108,15 @@ def _unit(count: int) -> Callable[[int, int], Tensor]:
     return lambda rows, cols: torch.eye(1, count)[0]
 
 
+ODD = {"complex": "imaginary", "quaternion": "pure-quaternion"}
+"""Numbers whose real part is 0: their conjugate is their negative."""
+
+
+def _without_real(build: Build) -> Build:
+    """The maps of numbers whose real part is 0."""
+    return lambda p, r, c: build(nn.functional.pad(p, (1, 0)), r, c)
+
+
 _PLAIN = [
     Constraint("identity", lambda r, c: 0, _identity, lambda r, c: torch.zeros(0), Gram.IDENTITY),
     Constraint(
@@ -124,6 +133,31 @@ _PLAIN = [
         lambda r, c: torch.eye(r, c).flatten(),
         Gram.GENERAL,
         square=True,
+    ),
+    Constraint(
+        "antisymmetric",
+        lambda r, c: r * c,
+        lambda p, r, c: (p.unflatten(-1, (r, c)) - p.unflatten(-1, (r, c)).mT) / 2,
+        lambda r, c: torch.zeros(r * c),
+        Gram.GENERAL,
+        square=True,
+        injective=False,
+    ),
+    Constraint(
+        "imaginary",
+        lambda r, c: 1,
+        _without_real(_complex),
+        _unit(1),
+        Gram.BLOCK_MULTIPLE,
+        size=2,
+    ),
+    Constraint(
+        "pure-quaternion",
+        lambda r, c: 3,
+        _without_real(_quaternion),
+        _unit(3),
+        Gram.BLOCK_MULTIPLE,
+        size=4,
     ),
     Constraint(
         "multiple",
@@ -167,7 +201,7 @@ _PLAIN = [
         injective=False,
     ),
 ]
-UNSCALED = ("free", "symmetric", "multiple", "projection")
+UNSCALED = ("free", "symmetric", "antisymmetric", "multiple", "projection", *ODD.values())
 """These would be themselves again, or what they are for no more."""
 SYMMETRIC = {
     "identity": "identity",
@@ -181,6 +215,8 @@ SYMMETRIC = {
     "scaled-identity": "scaled-identity",
 }
 """Which maps of a kind are their own transpose."""
+ANTISYMMETRIC = {"free": "antisymmetric", "antisymmetric": "antisymmetric", **ODD}
+"""Which maps of a kind are their transpose's negative."""
 
 
 def _scaled(inner: Constraint) -> Constraint:

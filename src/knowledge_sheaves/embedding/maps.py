@@ -19,7 +19,10 @@ from knowledge_sheaves.sheaf import BlockMap
 End = Literal["head", "tail"]
 LARGEST_GATHERED = 64
 """Blocks with more entries, for each section, are not copied for every triple."""
-STRETCHING = ("free", "symmetric", "multiple", "complex", "quaternion")
+STRETCHING = (
+    *("free", "symmetric", "antisymmetric", "multiple"),
+    *("complex", "imaginary", "quaternion", "pure-quaternion"),
+)
 """Constraints whose parameters are as long as the map stretches."""
 MOST_TOGETHER = 64
 """So many vectors at most share one copy of a relation's blocks."""

@@ -15,7 +15,7 @@ from knowledge_sheaves.embedding.config import TIED, SheafConfig
 from knowledge_sheaves.embedding.energies.base import favour, less_favour
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
-from knowledge_sheaves.embedding.priors import map_rules
+from knowledge_sheaves.embedding.priors import inverse_pairs, map_rules
 from knowledge_sheaves.embedding.scoring import (
     Pool,
     Possible,
@@ -51,6 +51,7 @@ class SheafEmbedding(nn.Module):
 
     radius: Tensor
     _moves: Tensor
+    _moved: Tensor
 
     def __init__(self, config: SheafConfig, graph: KnowledgeGraph, seed: int = 0) -> None:
         super().__init__()
@@ -70,6 +71,7 @@ class SheafEmbedding(nn.Module):
         own = len(forward) if config.reciprocal == TIED else len(edges)
         specs = [self._specs(i, r, *self.edge_types[i]) for i, (r, _, _) in enumerate(edges[:own])]
         specs += [self._backwards(*specs[i]) for i in range(len(edges) - own)]
+        moved = self._read_backwards(specs)
         self.maps = RelationMaps(
             self.n_blocks, [head for head, _ in specs], [tail for _, tail in specs]
         )
@@ -92,6 +94,8 @@ class SheafEmbedding(nn.Module):
         moves = torch.arange(self.maps.rows) < heights.unsqueeze(1)
         self.register_buffer("_moves", moves[:, None, :, None], persistent=False)
         self._moves_everywhere = bool(moves.all())
+        self.register_buffer("_moved", moved, persistent=False)
+        self._moved_by_itself = bool((moved == torch.arange(1, len(edges) + 1)).all())
         self.register_buffer("radius", torch.zeros(()))
         self._kept: dict[object, object] = {}
         self._siblings: dict[tuple[End, torch.device], Siblings] = {}
@@ -128,11 +132,32 @@ class SheafEmbedding(nn.Module):
         if relation.symmetric and not tied:  # read backwards it is itself
             backwards, edge = False, edge % len(self.graph.schema.relations)
         key = (backwards, relation.name if relation.shared else edge)
-        head_rule, tail_rule = map_rules(config, relation, rows, narrow, tail_rule)
+        size = (rows, wide, narrow)
+        head_rule, tail_rule = map_rules(config, relation, size, tail_rule, backwards)
         head_spec = MapSpec(head_rule, rows, wide, ("head", *key))
         if tail_rule == TIED:
             return head_spec, MapSpec(head_rule, rows, narrow, ("head", *key))
         return head_spec, MapSpec(tail_rule, rows, narrow, ("tail", *key))
+
+    def _read_backwards(self, specs: list[tuple[MapSpec, MapSpec]]) -> Tensor:
+        """Give edges that are others read backwards the maps of those, as the schema says.
+
+        Returns the edge, from 1, whose translation each edge has, negative where it is subtracted.
+        """
+        relations, count = self.graph.schema.relations, self.num_relations
+        moved = torch.arange(1, len(specs) + 1)
+        if self.config.reciprocal == TIED:
+            moved[count:] = -moved[:count]
+        for edge, relation in enumerate(relations):
+            if relation.antisymmetric and self.config.reciprocal:
+                specs[edge + count] = self._backwards(*specs[edge])
+        for edge, inverse in inverse_pairs(relations):
+            if self.config.reciprocal:
+                specs[inverse], specs[inverse + count] = specs[edge + count], specs[edge]
+                moved[inverse], moved[inverse + count] = moved[edge + count], moved[edge]
+            else:
+                specs[inverse], moved[inverse] = self._backwards(*specs[edge]), -moved[edge]
+        return moved
 
     def _backwards(self, head: MapSpec, tail: MapSpec) -> tuple[MapSpec, MapSpec]:
         """The maps of a relation read backwards that has none of its own.
@@ -187,17 +212,14 @@ class SheafEmbedding(nn.Module):
         """z of some edges, (edges, n_blocks, rows, k)."""
         if self.translations is None:
             return None
-        tied = self.config.reciprocal == TIED
-        own = edges % self.num_relations if tied else edges
+        own = edges if self._moved_by_itself else self._moved[edges].abs() - 1
         z = nn.functional.embedding(own, self.translations)
         z = z.unflatten(1, (self.n_blocks, self.maps.rows, self.config.sections))
         if not self._moves_everywhere:
             z = z * self._moves[own]
         if self.config.translation == "projected":
             z = self.maps.apply_map("head", own, z)
-        if tied:
-            z = torch.where((edges < self.num_relations)[:, None, None, None], z, -z)
-        return z
+        return z if self._moved_by_itself else z * self._moved[edges].sign()[:, None, None, None]
 
     def ends(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> tuple[Tensor, Tensor]:
         """F_h x_h + z and F_t x_t of every triple, (triples, n_blocks, rows, k).

@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from knowledge_sheaves.embedding.config import TIED, SheafConfig
-from knowledge_sheaves.embedding.constraints import CONSTRAINTS, SYMMETRIC
+from knowledge_sheaves.embedding.constraints import ANTISYMMETRIC, CONSTRAINTS, SYMMETRIC
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Relation
 
 
 def map_rules(
-    config: SheafConfig, relation: Relation, rows: int, narrow: int, tail_rule: str
+    config: SheafConfig,
+    relation: Relation,
+    size: tuple[int, int, int],
+    tail_rule: str,
+    backwards: bool,
 ) -> tuple[str, str]:
-    """The constraints on the head map and the tail map, with blocks of ``rows`` rows.
+    """The constraints on the head map and the tail map, and whether they are of its reciprocal.
 
-    ``narrow`` is the width of the tail's blocks; ``tail_rule`` may say that the two are tied.
+    ``size`` has the rows of the blocks, and the widths of the head's and of the tail's;
+    ``tail_rule`` may say that the two are tied.
     """
+    rows, wide, narrow = size
     _check_dimension(config, relation, rows, tail_rule)
     head_rule = config.head
     if relation.symmetric and not config.energy.ties_symmetric:
         head_rule = _symmetric(config, relation)
+    if relation.antisymmetric:
+        head_rule = _antisymmetric(config, relation, rows)
     if relation.functional:
         if tail_rule == TIED:
             head_rule = _injective(relation, head_rule, rows, narrow)
         else:
             tail_rule = _injective(relation, tail_rule, rows, narrow)
+    if relation.inverse_functional:
+        if backwards and tail_rule != TIED:  # its tails are the relation's heads
+            tail_rule = _injective(relation, tail_rule, rows, narrow, "head")
+        else:
+            head_rule = _injective(relation, head_rule, rows, wide, "head")
     return head_rule, tail_rule
+
+
+def inverse_pairs(relations: Sequence[Relation]) -> list[tuple[int, int]]:
+    """Edges (r, s) of a schema of which s is r read backwards: s has no maps of its own.
+
+    The one that comes first keeps its maps.
+    """
+    place = {(each.name, each.head, each.tail): edge for edge, each in enumerate(relations)}
+    pairs: dict[int, int] = {}
+    for edge, each in enumerate(relations):
+        if each.inverse_of is None:
+            continue
+        other = place[each.inverse_of, each.tail, each.head]
+        for one, two in ((edge, other), (other, edge)):
+            if pairs.setdefault(one, two) != two:
+                raise InputError(
+                    f"The relation {relations[one].name!r} is said to be the inverse of "
+                    f"{relations[pairs[one]].name!r} and of {relations[two].name!r}: drop one."
+                )
+    return [(one, two) for one, two in sorted(pairs.items()) if one < two]
 
 
 def _check_dimension(config: SheafConfig, relation: Relation, rows: int, tail_rule: str) -> None:
@@ -47,18 +82,32 @@ def _symmetric(config: SheafConfig, relation: Relation) -> str:
     return SYMMETRIC[config.head]
 
 
-def _injective(relation: Relation, rule: str, rows: int, cols: int) -> str:
-    """At most one tail: no two tails may look alike to the relation."""
+def _antisymmetric(config: SheafConfig, relation: Relation, rows: int) -> str:
+    """The score ⟨R x, y⟩ of a lifted model changes its sign with its ends where R = −Rᵀ."""
+    about = f"The relation {relation.name!r} is antisymmetric, and"
+    if config.energy.ties_symmetric:
+        raise InputError(
+            f"{about} no maps make a distance so: choose a lifted model, such as complex, or drop "
+            "antisymmetric."
+        )
+    if config.head not in ANTISYMMETRIC or rows == 1:
+        raise InputError(
+            f"{about} a {config.head} map with blocks of size {rows} is never its transpose's "
+            "negative but for 0: choose complex, quate or rescal, or drop antisymmetric."
+        )
+    return ANTISYMMETRIC[config.head]
+
+
+def _injective(relation: Relation, rule: str, rows: int, cols: int, end: str = "tail") -> str:
+    """At most one tail (or head): no two may look alike to the relation."""
+    said = "functional" if end == "tail" else "inverse_functional"
+    about = f"The {said} relation {relation.name!r} needs an injective {end} map"
     if rows < cols:
         raise InputError(
-            f"The functional relation {relation.name!r} needs an injective tail map, so "
-            f"its dimension cannot be below that of {relation.tail!r}."
+            f"{about}, so its dimension cannot be below that of {getattr(relation, end)!r}."
         )
     if rule == "free":
         return "orthogonal"  # orthonormal columns: injective, and well so
     if not CONSTRAINTS[rule].injective:
-        raise InputError(
-            f"The functional relation {relation.name!r} needs an injective tail map, and a {rule} "
-            f"map is not: choose another model, or drop functional."
-        )
+        raise InputError(f"{about}, and a {rule} map is not: choose another model, or drop {said}.")
     return rule

@@ -140,8 +140,9 @@ class Classes:
         Traceback (most recent call last):
         knowledge_sheaves.errors.InputError: Unknown type 'Y'.
         """
-        _ = self.names.id(name)
-        return np.asarray(self._fitting((name,))[self.groups[0]])
+        named = next((n for n in self.names if self.said.labels.get(n) == name), name)
+        meant = name if name in self.names else self.names[self.names.id(named)]
+        return np.asarray(self._fitting((meant,))[self.groups[0]])
 
     @cached_property
     def groups(self) -> tuple[IntArray, Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,13 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
 from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.multigraph import Multigraph
-from knowledge_sheaves.graph.vocabulary import Vocabulary
+from knowledge_sheaves.graph.vocabulary import Vocabulary, suggestion
 from knowledge_sheaves.notebook import table
 
 DEFAULT_TYPE = "entity"
+FLAGS = ("symmetric", "functional", "inverse_functional", "antisymmetric")
+OTHERS = ("inverse_of", "subproperty_of")
+"""What is said of a relation, and by what other relation."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,9 @@ class Relation:
     rare pairs need no maps of their own. ``symmetric`` ties the tail map to the head map;
     ``functional`` says that a head has at most one tail; ``dim`` is the dimension of the edge
     stalk, smaller than those of its types for a compressive relation; ``label`` is what people
-    call it, where that is not its name.
+    call it, where that is not its name. ``inverse_functional`` says that a tail has at most one
+    head, ``antisymmetric`` that it never holds in both directions; ``inverse_of`` names the
+    relation that holds backwards wherever it does, ``subproperty_of`` one that holds as well.
 
     >>> Relation("favorite movie", "Person", "Film", functional=True).head
     'Person'
@@ -67,11 +72,22 @@ class Relation:
     functional: bool = False
     dim: int | None = None
     label: str | None = field(default=None, repr=False, compare=False)
+    inverse_functional: bool = field(default=False, repr=False)
+    antisymmetric: bool = field(default=False, repr=False)
+    inverse_of: str | None = field(default=None, repr=False)
+    subproperty_of: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _check_fields(
-            self, names=("name", "head", "tail"), flags=("shared", "symmetric", "functional")
-        )
+        given = [name for name in OTHERS if getattr(self, name) is not None]
+        _check_fields(self, names=("name", "head", "tail", *given), flags=("shared", *FLAGS))
+        for name in given:
+            if getattr(self, name) == self.name:
+                raise InputError(f"The relation {self.name!r} cannot be {name} itself: drop it.")
+        if self.symmetric and self.antisymmetric:
+            raise InputError(
+                f"The relation {self.name!r} is marked symmetric and antisymmetric; then it never "
+                "holds between two: drop one."
+            )
         if self.symmetric and self.head != self.tail:
             raise InputError(
                 f"The relation {self.name!r} is marked symmetric but goes from {self.head!r} to "
@@ -126,6 +142,21 @@ class Schema:
                     "is given twice; drop one."
                 )
             seen.add(key)
+        self._check_others(seen)
+
+    def _check_others(self, parts: Collection[tuple[str, str, str]]) -> None:
+        """Refuse what is said by relations that there are not, or not between those types."""
+        known = {name for name, _, _ in parts}
+        for each in self.relations:
+            ends = {"inverse_of": (each.tail, each.head), "subproperty_of": (each.head, each.tail)}
+            for said, (head, tail) in ends.items():
+                other = getattr(each, said)
+                if other is not None and (other, head, tail) not in parts:
+                    where = f"from {head!r} to {tail!r}" if other in known else "in the schema"
+                    raise InputError(
+                        f"The relation {each.name!r} is {said} {other!r}, which is no relation "
+                        f"{where}{suggestion(other, known - {other}) or '.'}"
+                    )
 
     @cached_property
     def _relation_names(self) -> Vocabulary:
@@ -225,9 +256,29 @@ class Schema:
                 *(name, DEFAULT_TYPE, DEFAULT_TYPE),
                 symmetric=all(part.symmetric for part in parts),
                 functional=all(part.functional for part in parts),
+                inverse_functional=all(part.inverse_functional for part in parts),
+                antisymmetric=all(part.antisymmetric for part in parts),
+                inverse_of=parts[0].inverse_of,
+                subproperty_of=parts[0].subproperty_of,
+                label=parts[0].label,
             )
 
         return Schema([DEFAULT_TYPE], [merged(name) for name in self.relation_names])
+
+    def saying(self, says: Mapping[str, Mapping[str, Any]]) -> Schema:
+        """Return the schema with more said of its relations; what is of no relation here is not.
+
+        >>> Schema.single(["r", "s"]).saying({"r": {"inverse_of": "s"}}).relations[0].inverse_of
+        's'
+        """
+        known = set(self.relation_names)
+
+        def told(relation: Relation) -> Relation:
+            said = says.get(relation.name, {})
+            fitting = {key: value for key, value in said.items() if value is True or value in known}
+            return replace(relation, **fitting)
+
+        return Schema(self.types, [told(relation) for relation in self.relations])
 
     def find_edges(self, names: Sequence[str], heads: IntArray, tails: IntArray) -> IntArray:
         """Return the edge for each (relation name, head type, tail type); -1 where none fits.

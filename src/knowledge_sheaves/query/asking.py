@@ -327,7 +327,7 @@ class Asker:
     def wanted(self, top: int, *, new: bool = False, type: str | None = None) -> Wanted:
         """Which answers to show, with the type by name."""
         if type is not None:
-            _ = self.graph.type_names.id(type)  # refuses an unknown one before anything is solved
+            _ = self.graph.is_of_type(type)  # refuses an unknown one before anything is solved
         return Wanted(top=top, kind=type, only_new=new)
 
     def solve(

@@ -44,11 +44,10 @@ def _counts(asker: Asker) -> Iterator[str]:
     schema = graph.schema
     yield f"    void:triples {graph.num_triples} ;\n"
     yield f"    void:entities {graph.num_entities} ;\n"
-    yield f"    void:classes {len(schema.types)} ;\n"
+    yield f"    void:classes {len(graph.type_names)} ;\n"
     yield f"    void:properties {len(schema.relation_names)} ;\n"
-    sizes = np.bincount(graph.entity_types, minlength=len(schema.types))
-    for kind, size in zip(schema.types, sizes.tolist(), strict=True):
-        iri = _iri(kind.name)
+    for kind in graph.type_names:
+        iri, size = _iri(kind), int(graph.is_of_type(kind).sum())
         yield f"    void:classPartition [ void:class {iri} ; void:entities {size} ] ;\n"
     edges = schema.edge_names[graph.triples[:, 1]]
     uses = np.bincount(edges, minlength=len(schema.relation_names))

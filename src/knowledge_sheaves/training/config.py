@@ -63,6 +63,7 @@ class TrainingConfig:
     n3: float = 0.0
     l2: float = 0.0
     relation_weight: float = 0.0
+    subproperty_weight: float = 1.0
     """Weight of the relation-prediction term."""
     dropout: float = 0.0
     section_weight: float = 0.0
@@ -108,7 +109,8 @@ class TrainingConfig:
                 self._check(name, int, 1)
         if (self.threads or 0) > MOST_THREADS:
             raise InputError(f"threads must be at most {MOST_THREADS}, not {self.threads}.")
-        for name in ("n3", "l2", "relation_weight", "section_weight", "margin", "adversarial"):
+        weights = ("relation_weight", "subproperty_weight", "section_weight")
+        for name in ("n3", "l2", *weights, "margin", "adversarial"):
             self._check(name, float, 0)
         for name in ("averaging", "pair_weight"):
             self._check(name, float, 0)

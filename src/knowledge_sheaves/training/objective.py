@@ -18,6 +18,27 @@ from knowledge_sheaves.training.contrast import total_score
 from knowledge_sheaves.training.losses import LOSSES, CandidateLoss, TripleLoss
 
 
+def implied_edges(model: SheafEmbedding) -> Tensor | None:
+    """For every edge the one that it implies, −1 for none; None where the schema has none at all.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")])
+    >>> implied_edges(SheafEmbedding(model_config("transe", dim=4), graph)) is None
+    True
+    """
+    relations = model.graph.schema.relations
+    if all(each.subproperty_of is None for each in relations):
+        return None
+    place = {(each.name, each.head, each.tail): edge for edge, each in enumerate(relations)}
+    wanted = [
+        place.get((each.subproperty_of or "", each.head, each.tail), -1) for each in relations
+    ]
+    forwards = torch.tensor(wanted)
+    if not model.config.reciprocal:
+        return forwards
+    return torch.cat([forwards, torch.where(forwards < 0, -1, forwards + len(relations))])
+
+
 class Objective(nn.Module):
     """The loss of a batch under a model, regularisers included."""
 
@@ -33,6 +54,7 @@ class Objective(nn.Module):
         self.model, self.graph, self.config = model, graph, config
         self.loss = LOSSES[config.loss](config)
         self.sharpness = model.config.energy.sharpness
+        self.implied = implied_edges(model)
 
     def forward(self, batch: Batch) -> Tensor:
         if batch.alone:
@@ -44,7 +66,21 @@ class Objective(nn.Module):
         if batch.pairs is not None and not batch.alone:
             costs = self._pair_costs(batch.pairs)
             loss = loss + self.config.pair_weight * costs.sum() / max(1, len(batch.triples))
+        if self.implied is not None and self.config.subproperty_weight:
+            loss = loss + self.config.subproperty_weight * self._implication(batch.triples)
         return loss + self._regularise(x_h, x_t, edges)
+
+    def _implication(self, triples: Tensor) -> Tensor:
+        """How much worse facts are as facts of the relations that theirs are subproperties of."""
+        assert self.implied is not None, "asked for only where there are any"
+        more = self.implied.to(triples.device)[triples[:, 1]]
+        mine = triples[more >= 0]
+        if not len(mine):
+            return self.model.radius.new_zeros(())
+        implied = torch.stack([mine[:, 0], more[more >= 0], mine[:, 2]], 1)
+        # What implies is a fact already: only what is implied has to give way.
+        worse = self.model.scores(implied) - self.model.scores(mine).detach()
+        return self.sharpness * F.relu(worse).sum() / len(triples)
 
     # Losses on pairs of subgraphs.
 

@@ -222,6 +222,8 @@ def _about_relations(given: Mapping[str, str], relations: Sequence[str]) -> dict
 
 
 def _typing(schema: Schema | str | Path | None, folder: Path | None, **options: Any) -> Typing:
+    if str(schema) == "none":
+        return Typing(None, {}, **options, heeds=False)
     if schema is None and folder is not None:
         schema = about.find_file(folder, ("schema",), SCHEMA_SUFFIXES)
     if schema is None or isinstance(schema, Schema):

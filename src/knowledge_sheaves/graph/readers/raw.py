@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
-from knowledge_sheaves.graph.classes import Classes
+from knowledge_sheaves.graph.classes import Classes, Ends
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
 from knowledge_sheaves.graph.rows import refuse
@@ -42,6 +43,10 @@ class Raw:
     relation_labels: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
     statements: pl.DataFrame | None = None
+    heads: Ends = field(default_factory=dict)
+    tails: Ends = field(default_factory=dict)
+    says: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By relation, what else is said of it: fields of `Relation`."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Typing:
     min_type_count: int = 1
     min_pair_count: int = 1
     stalks: str = SHARED
+    heeds: bool = True
+    """Whether what the data say of relations counts."""
 
     def __post_init__(self) -> None:
         if self.stalks not in STALKS:
@@ -181,6 +188,8 @@ def _graphs(
     """The splits that have triples. Types that are not checked against a schema may be several."""
     if not typing.by_type and typing.schema is None and not typing.strict:
         schema, classes = _labelled(Schema.single(raw.relations), raw), _classes(raw, typing)
+        if typing.heeds:
+            schema = schema.saying(raw.says)
         kinds = np.zeros(len(entities), np.int64)
         return {
             split: KnowledgeGraph(
@@ -221,8 +230,8 @@ def _classes(raw: Raw, typing: Typing, chosen: Sequence[str] = ()) -> Classes | 
     return Classes.of(
         *(raw.entities, dict(zip(raw.entities, own, strict=True))),
         subclass_of=raw.subclass_of,
-        heads=None if typing.schema is None else typing.schema.ends("head"),
-        tails=None if typing.schema is None else typing.schema.ends("tail"),
+        heads=raw.heads if typing.schema is None else typing.schema.ends("head"),
+        tails=raw.tails if typing.schema is None else typing.schema.ends("tail"),
         min_count=typing.min_type_count,
         labels=raw.labels,
     )

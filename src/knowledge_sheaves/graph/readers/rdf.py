@@ -1,9 +1,8 @@
 """RDF files: N-Triples and N-Quads by polars, the other forms by rdflib.
 
 `rdf:type` gives the types, `rdfs:label` the labels of entities, types and relations (in the
-language that is wanted, else without one, else in English), and
-`rdfs:subClassOf` says which types are more specific: in a file whose entities have types it is
-no fact about entities; in one without, say a bare taxonomy, it is a relation like any other.
+language that is wanted, else without one, else in English). What RDFS and OWL say of types and
+relations is schema: see `ontology`.
 Literals and the names of graphs are kept beside the facts, for SPARQL: no model learns from them.
 An entity is named by its IRI, or by the label of its blank node (`_:b1`, numbered by appearance
 where rdflib reads).
@@ -27,6 +26,7 @@ from knowledge_sheaves.graph.files import DAMAGED, damaged, located, open_bytes
 from knowledge_sheaves.graph.readers.jsonld import read_document
 from knowledge_sheaves.graph.readers.lines import text_lines
 from knowledge_sheaves.graph.readers.ntriples import LABEL, Statements, read_lines
+from knowledge_sheaves.graph.readers.ontology import SUBCLASS, read_ontology
 from knowledge_sheaves.graph.readers.raw import ENDS, Raw, number_names
 from knowledge_sheaves.graph.statements import LANGUAGE, SCHEMA, TEXT, of_links
 
@@ -41,11 +41,6 @@ BY_RDFLIB = {
 }
 SUFFIXES = tuple(f"{kind}{packed}" for kind in (*BY_LINE, *BY_RDFLIB) for packed in ("", ".gz"))
 
-TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
-# Types such as owl:NamedIndividual, owl:Class and rdf:Property: they say what a thing is to RDF,
-# not what it is in the world.
-META_TYPES = r"^http://www\.w3\.org/(?:1999/02/22-rdf-syntax-ns|2000/01/rdf-schema|2002/07/owl)#"
 HALVES = re.compile("[\ud800-\udfff]")
 # Relative IRIs need a base; this one does not tell where the file happened to lie.
 BASE = "file:///"
@@ -54,25 +49,26 @@ BASE = "file:///"
 def read_rdf(files: dict[str, Path], lang: str | None = None) -> Raw:
     """Read RDF files, one for each split; labels in a language where there are such."""
     said = {split: _statements(path) for split, path in files.items()}
-    relation = pl.col("relation")
     links = pl.concat([part.links for part in said.values()])
-    types = links.filter((relation == TYPE) & ~pl.col("tail").str.contains(META_TYPES))
-    about = [TYPE, SUBCLASS] if len(types) else [TYPE]
-    frames = {split: part.links.filter(~relation.is_in(about)) for split, part in said.items()}
+    ontology, is_fact = read_ontology(links)
+    frames = {split: part.links.filter(is_fact) for split, part in said.items()}
     literals = sum(part.literals for part in said.values())
     labels = _best_labels((label for part in said.values() for label in part.labels), lang)
-    typing = of_links(links.filter(relation.is_in([TYPE, SUBCLASS])))
-    beside = pl.concat([typing, *(part.beside for part in said.values())]).unique(
+    schema = of_links(links.filter(~is_fact | (pl.col("relation") == SUBCLASS)))
+    beside = pl.concat([schema, *(part.beside for part in said.values())]).unique(
         maintain_order=True
     )
     return replace(
         number_names(frames),
-        types=_grouped(types) or None,
-        subclass_of=_grouped(links.filter(relation == SUBCLASS)) or None,
+        types=ontology.types or None,
+        subclass_of=ontology.subclass_of or None,
+        heads=ontology.heads,
+        tails=ontology.tails,
+        says=ontology.says,
         labels=labels or None,
         relation_labels=labels or None,
         statements=beside if len(beside) else None,
-        notes=_skipped(literals),
+        notes=(*ontology.notes, *_skipped(literals)),
     )
 
 
@@ -87,10 +83,6 @@ def _statements(path: Path) -> Statements:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1]
     return read_lines(path, BY_LINE[kind]) if kind in BY_LINE else _parse(path, BY_RDFLIB[kind])
-
-
-def _grouped(links: pl.DataFrame) -> dict[str, list[str]]:
-    return dict(links.group_by("head", maintain_order=True).agg("tail").iter_rows())
 
 
 def _best_labels(labels: Iterable[tuple[str, str, str]], lang: str | None = None) -> dict[str, str]:
