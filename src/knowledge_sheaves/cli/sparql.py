@@ -30,7 +30,8 @@ def show_full(asker: Asker, text: str, form: str | None, facts_only: bool = Fals
 
     result = Sparql(asker).run(text, form, facts_only=facts_only)
     if form is not None:
-        typer.echo(result.data.decode())
+        written = result.data.decode()
+        typer.echo(written, nl=not written.endswith("\n"))
     elif result.kind == "ask":
         say("yes" if result else "no")
     elif result.kind == "graph":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, direct_sum
-from knowledge_sheaves.embedding.storage import dataset_of
+from knowledge_sheaves.embedding.storage import dataset_of, statements_of
 from knowledge_sheaves.ranking import fit_temperature, ranked_side
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.trainer import validation_metrics
@@ -37,7 +38,7 @@ def sum_models(models: Sequence[SheafEmbedding]) -> SheafEmbedding:
         side = ranked_side(whole)
         calibration["tau"] = fit_temperature(whole, data.valid, data.train, side=side)
     whole.info = ModelInfo.of(
-        data,
+        replace(data, statements=statements_of(models[0])),
         training={"direct_sum": [info.training for info in infos]},
         seconds=sum(info.seconds or 0.0 for info in infos),
         peak_memory=max(info.peak_memory or 0 for info in infos),

@@ -33,6 +33,10 @@ from knowledge_sheaves.query.pattern import Variable
 
 ROUNDS = 10
 """How often a query is run again because one probability decides which others are asked for."""
+ENDLESS = (
+    "The query asks for a probability that decides which others it asks for, and so on, more than "
+    f"{ROUNDS} times: use blocks of predictions instead."
+)
 CHECKED = 256
 """After how many rows the time is looked at."""
 _WHERE = re.compile(r"error at (\d+):(\d+): ?(.*)", re.DOTALL)
@@ -201,15 +205,16 @@ class _Run:
         return " ".join([*pieces, self.text.written(start, last)])
 
     def _solutions(self, written: str) -> list[Any]:
-        found: list[Any] = []
-        with _told():
-            for row in self._query(written):
-                if len(found) % CHECKED == 0:
-                    self.budget.check_time()
-                found.append(row)
-        if not self._score():
-            return found
-        return self._solutions(written)
+        for _ in range(ROUNDS):
+            found: list[Any] = []
+            with _told():
+                for row in self._query(written):
+                    if len(found) % CHECKED == 0:
+                        self.budget.check_time()
+                    found.append(row)
+            if not self.functions.score():
+                return found
+        raise InputError(ENDLESS)
 
     def _ask(self, written: str, form: str | None) -> tuple[Any, bytes, str]:
         """Run a query until all probabilities that it asks for are there."""
@@ -219,21 +224,15 @@ class _Run:
             chosen = form or ("nt" if kind == "graph" else "json")
             with _told():
                 data = write(found, chosen, self.budget)
-            if not self._score():
+            if not self.functions.score():
                 return kind, data, chosen
-        raise InputError(
-            "The query asks for a probability that decides which others it asks for, and so on, "
-            f"more than {ROUNDS} times: use blocks of predictions instead."
-        )
+        raise InputError(ENDLESS)
 
     def _query(self, written: str) -> Any:
         self.budget.check_time()
         functions = self.functions.by_name()
         with _told():
             return self.facts.store.query(written, custom_functions=functions, **self.graphs)
-
-    def _score(self) -> bool:
-        return self.functions.score()
 
 
 class NotSparql(InputError):

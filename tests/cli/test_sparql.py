@@ -1,0 +1,75 @@
+"""Full SPARQL by `sheaves query` and `sheaves ask`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import knowledge_sheaves as ks
+
+Sheaves = Callable[..., tuple[int, str, str]]
+COUNT = "SELECT (COUNT(*) AS ?n) { ?x :treats ?y }"
+BLOCK = """SELECT ?y ?x ?p { :virus :causes ?y
+  SERVICE ks:predict { ?x :treats ?y . ?x ks:probability ?p . ks:answers ks:top 1 } }
+  ORDER BY ?y LIMIT 2"""
+
+
+def test_facts_are_asked_in_full_and_shown_as_a_table(sheaves: Sheaves, trained: Path) -> None:
+    code, out, err = sheaves("query", trained, COUNT, "--facts-only", "--format", "csv")
+    number = int(out.splitlines()[1])
+    assert (code, err) == (0, "")
+    assert number > 10
+    assert f" {number} " in sheaves("query", trained, COUNT, "--facts-only")[1]
+    assert sheaves("query", trained, "ASK { :virus ?p ?o }", "--facts-only")[1] == "yes\n"
+    nothing = "SELECT ?x { ?x :treats :nothing_at_all }"
+    assert sheaves("query", trained, nothing, "--facts-only")[1] == "No answers.\n"
+
+
+def test_facts_only_predicts_nothing(sheaves: Sheaves, trained: Path) -> None:
+    pattern = "SELECT ?x { ?x :treats :virus }"
+    assert len(sheaves("query", trained, pattern)[1].splitlines()) > 10
+    assert sheaves("query", trained, pattern, "--facts-only")[1] == "No answers.\n"
+    assert sheaves("query", trained, "?x treats virus", "--facts-only")[1] == "No answers.\n"
+    code, _, err = sheaves("query", trained, BLOCK, "--facts-only")
+    assert code == 2
+    assert "leave one of the two out" in err
+
+
+def test_graphs_are_written_in_their_forms(sheaves: Sheaves, trained: Path) -> None:
+    text = "CONSTRUCT { ?y :of ?x } { ?x :treats ?y } LIMIT 1"
+    _, lines, _ = sheaves("query", trained, text, "--facts-only")
+    assert lines.startswith("<urn:name:")
+    _, document, _ = sheaves("query", trained, text, "--facts-only", "--format", "jsonld")
+    assert len(json.loads(document)) == 1
+    _, described, _ = sheaves("query", trained, "DESCRIBE :virus", "--facts-only")
+    assert "<urn:name:virus> <urn:name:causes> " in described
+    code, _, err = sheaves("query", trained, text, "--facts-only", "--format", "xml")
+    assert (code, err) == (2, "sheaves: A graph is written as ttl, nt, jsonld, not as 'xml'.\n")
+
+
+def test_a_block_is_answered_as_in_python(sheaves: Sheaves, trained: Path) -> None:
+    code, out, err = sheaves("query", trained, BLOCK, "--json")
+    assert (code, err) == (0, "")
+    assert out.encode() == ks.load(trained).sparql(BLOCK, "json").data + b"\n"
+
+
+@pytest.mark.parametrize("option", ["--top=3", "--explain", "--new", "--type=entity"])
+def test_options_of_plain_patterns_are_refused(
+    sheaves: Sheaves, trained: Path, option: str
+) -> None:
+    code, _, err = sheaves("query", trained, BLOCK, option)
+    assert code == 2
+    assert err.startswith(f"sheaves: {option.partition('=')[0]} is for plain patterns")
+
+
+def test_the_prompt_takes_blocks(
+    sheaves: Sheaves, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(" ".join(BLOCK.split()) + "\n"))
+    code, out, err = sheaves("ask", trained)
+    assert (code, err) == (0, "")
+    assert "?x" in out
