@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -316,9 +317,19 @@ class SheafEmbedding(nn.Module):
         kept = self.keep(("candidates", kind), candidates)
         return Pool(kept, None if bias is None else bias.detach())
 
+    @cached_property
+    def _parts(self) -> tuple[nn.Module, ...]:
+        """The modules that hold parameters: walking through them takes longer than small answers."""
+        return tuple(part for part in self.modules() if part._parameters)
+
+    def _version(self) -> tuple[tuple[int, int], ...]:
+        """What changes whenever a parameter does."""
+        held = (p for part in self._parts for p in part._parameters.values() if p is not None)
+        return tuple((p.data_ptr(), p._version) for p in held)
+
     def keep(self, key: object, make: Callable[[], T]) -> T:
         """What a model always gives alike, computed once and kept until a parameter changes."""
-        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        version = self._version()
         if self._kept.get("version") != version:
             self._kept = {"version": version}
         if key not in self._kept:
