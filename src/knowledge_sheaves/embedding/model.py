@@ -319,7 +319,7 @@ class SheafEmbedding(nn.Module):
 
     @cached_property
     def _parts(self) -> tuple[nn.Module, ...]:
-        """The modules that hold parameters: walking through them takes longer than small answers."""
+        """The modules that hold parameters; to find them takes longer than a small answer."""
         return tuple(part for part in self.modules() if part._parameters)
 
     def _version(self) -> tuple[tuple[int, int], ...]:
