@@ -63,7 +63,9 @@ def test_a_new_loss_follows_its_formula() -> None:
 def test_what_is_not_registered_is_refused_with_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(ENERGIES, "blunt")
     monkeypatch.delitem(LOSSES, "smooth-margin")
-    with pytest.raises(InputError, match=r"space must be one of torus, vector, not 'blunt'\.$"):
+    with pytest.raises(
+        InputError, match=r"space must be one of hyperbolic, layers, torus, vector, not 'blunt'\.$"
+    ):
         model_config("transe", space="blunt")
     with pytest.raises(InputError, match="loss must be one of softmax, logistic, margin, lapl"):
         TrainingConfig(loss="smooth-margin")

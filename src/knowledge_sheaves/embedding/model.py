@@ -51,6 +51,7 @@ class SheafEmbedding(nn.Module):
     """
 
     radius: Tensor
+    symmetric: Tensor
     _moves: Tensor
     _moved: Tensor
 
@@ -98,6 +99,11 @@ class SheafEmbedding(nn.Module):
         self.register_buffer("_moved", moved, persistent=False)
         self._moved_by_itself = bool((moved == torch.arange(1, len(edges) + 1)).all())
         self.register_buffer("radius", torch.zeros(()))
+        symmetric = torch.tensor([r.symmetric for r, _, _ in edges], dtype=torch.bool)
+        self.register_buffer("symmetric", symmetric, persistent=False)
+        config.energy.check_schema(self)
+        self.edges_with_maps = own
+        self.networks = nn.ModuleDict()
         self._kept: dict[object, object] = {}
         self._siblings: dict[tuple[End, torch.device], Siblings] = {}
         self._possible: dict[tuple[End, torch.device], Possible] = {}
@@ -193,6 +199,9 @@ class SheafEmbedding(nn.Module):
         start = self.config.energy.start()
         self.entities.reset(generator, start.spread, uniform=start.uniform)
         self.maps.reset(generator, start.noise, start.near_identity)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.networks = nn.ModuleDict(self.config.energy.networks(self.edges_with_maps))
         with torch.no_grad():
             for parameter, spread in ((self.translations, start.spread), (self.biases, 0.0)):
                 if parameter is not None:
@@ -228,10 +237,10 @@ class SheafEmbedding(nn.Module):
         ``clamped``: as scores compare them.
         """
         heads, edges, tails = self._columns(triples)
-        left = self.maps.apply_map("head", edges, self.lookup("head", heads))
-        right = self.maps.apply_map("tail", edges, self.lookup("tail", tails))
+        energy = self.config.energy
+        left = energy.image(self, "head", edges, self.lookup("head", heads))
+        right = energy.image(self, "tail", edges, self.lookup("tail", tails))
         if clamped:
-            energy = self.config.energy
             left, right = energy.shorten(left), energy.shorten(right)
         z = self.translation(edges)
         return left if z is None else left + z, right

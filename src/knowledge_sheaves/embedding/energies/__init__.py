@@ -14,6 +14,8 @@ from knowledge_sheaves.embedding.energies.lifted import Lifted
 from knowledge_sheaves.embedding.energies.norms import Norm
 from knowledge_sheaves.embedding.energies.square import Power, Square
 from knowledge_sheaves.embedding.energies.torus import Torus
+from knowledge_sheaves.embedding.energies.valued import Hyperbolic, Layers
+from knowledge_sheaves.embedding.energies.valued import Valued as Valued
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.vocabulary import suggestion
 
@@ -21,8 +23,14 @@ if TYPE_CHECKING:
     from knowledge_sheaves.embedding.config import SheafConfig
 
 ENERGIES: dict[str, type[Energy]] = {
-    kind.name: kind for kind in (Square, Power, Norm, Lifted, Torus)
+    kind.name: kind for kind in (Square, Power, Norm, Lifted, Torus, Hyperbolic, Layers)
 }
+
+
+def register(kind: type[Energy]) -> type[Energy]:
+    """Let configurations choose an energy of one's own, by its ``space``; may be a decorator."""
+    ENERGIES[kind.name] = kind
+    return kind
 
 
 def energy_of(config: SheafConfig) -> Energy:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.sheaf import BlockMap
+from knowledge_sheaves.sheaf import BlockMap, RelationMaps
 from knowledge_sheaves.sheaf.monomials import Candidates
 
 if TYPE_CHECKING:
@@ -101,7 +101,18 @@ class Energy:
         init = self.config.init
         return Start(0.5 * self.config.dim**-0.5 if init is None else init)
 
+    def networks(self, relations: int) -> dict[str, RelationMaps]:
+        """Modules with the maps at head and tail, where they are not of the model's own kind."""
+        return {}
+
+    def check_schema(self, model: SheafEmbedding) -> None:
+        """Refuse what a schema says and this energy cannot do, with the reason."""
+
     # One triple.
+
+    def image(self, model: SheafEmbedding, end: End, edges: Tensor, vectors: Tensor) -> Tensor:
+        """F x of every edge and its own x (edges, n_blocks, width, k)."""
+        return model.maps.apply_map(end, edges, vectors)
 
     def difference(self, left: Tensor, right: Tensor) -> Tensor:
         """The residual of two ends."""
@@ -141,7 +152,7 @@ class Energy:
         """Edges whose other end is known, ready to be compared with candidates."""
         other: End = "head" if target == "tail" else "tail"
         vectors = model.lookup(other, known) if vectors is None else vectors
-        image = self.shorten(model.maps.apply_map(other, edges, vectors))
+        image = self.shorten(self.image(model, other, edges, vectors))
         z = model.translation(edges)
         if z is not None:
             image = image + z if target == "tail" else image - z

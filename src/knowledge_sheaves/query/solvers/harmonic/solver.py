@@ -34,6 +34,7 @@ from knowledge_sheaves.query.solvers.base import (
     restrict,
     temperature,
 )
+from knowledge_sheaves.query.solvers.harmonic.descent import Descent
 from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least
 from knowledge_sheaves.query.solvers.harmonic.forms import Springs
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour
@@ -49,7 +50,12 @@ INDIFFERENT = (
     "The unknowns can satisfy the query whatever the answer is, so its energies are all alike and "
     f"rounding ranks them: {USE_CHAINING}, or give the prior a strength."
 )
-EXTENSIONS: dict[str, type[Extension]] = {"springs": Springs, "lifted": Lifted, "torus": Windings}
+EXTENSIONS: dict[str, type[Extension]] = {
+    "springs": Springs,
+    "lifted": Lifted,
+    "torus": Windings,
+    "descent": Descent,
+}
 """How unknowns are found, by the name that an energy gives (`Energy.extension`)."""
 STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
