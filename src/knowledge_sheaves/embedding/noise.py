@@ -20,6 +20,8 @@ SHRINK = 10.0
 MOST_FACTS = 100
 """Facts of a lifted relation that are compared with all entities."""
 TEMPERATURES = np.logspace(-3, 3, 121)
+BEST, SAMPLED = 512, 1024
+"""Of how many entities the softmax of a lifted relation is made where there are more."""
 
 
 @torch.no_grad()
@@ -87,13 +89,30 @@ def _temperatures(model: SheafEmbedding, triples: Tensor, shrink: float) -> Tens
         rows = triples[triples[:, 1] == edge][:MOST_FACTS]
         scores = model.score_tails(rows[:, 0], rows[:, 1])
         own = scores.gather(1, rows[:, 2:])
+        scores, log_share = _few(scores)
         for place, temperature in enumerate(TEMPERATURES * unit):
-            surprise = torch.logsumexp((own - scores) / temperature, 1)
+            surprise = torch.logsumexp((own - scores) / temperature - log_share, 1)
             costs[edge, place] = float(surprise.sum())
         numbers[edge] = len(rows)
     pooled = costs.sum(0) / numbers.sum()
     best = (costs + shrink * pooled).argmin(1)
     return torch.from_numpy(unit * TEMPERATURES[best]).float()
+
+
+def _few(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The best scores of every row and a sample of the others, and the log of each one's share.
+
+    The sum of a softmax over all is hardly more than that over the best, and what is left is
+    smooth: a sample stands for it.
+    """
+    if scores.shape[1] <= BEST + SAMPLED:
+        return scores, scores.new_zeros(scores.shape[1])
+    best, places = scores.topk(BEST, largest=False)
+    rest = scores.scatter(1, places, torch.inf)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(scores.shape[1], (SAMPLED,), generator=generator)
+    share = torch.cat([torch.ones(BEST), torch.full((SAMPLED,), SAMPLED / scores.shape[1])])
+    return torch.cat([best, rest[:, drawn.to(rest.device)]], 1), share.log().to(scores)
 
 
 def _spread(model: SheafEmbedding, triples: Tensor) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from knowledge_sheaves.query.answers import Answer, Answers, Wanted
 from knowledge_sheaves.query.asking import Asker, Verdict, answer, load, scores
 from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.completions import completions
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.facts.sampler import SampledQueries, sample_queries
 from knowledge_sheaves.query.facts.symbolic import SymbolicAnswers
@@ -27,6 +28,7 @@ __all__ = [
     "Verdict",
     "Wanted",
     "answer",
+    "completions",
     "from_betae",
     "load",
     "sample_queries",

@@ -47,6 +47,12 @@ class Extension(ABC):
         self, model: SheafEmbedding, strength: float = 0.0, budget: Budget | None = None
     ) -> None:
         self.model, self.strength, self.budget = model, strength, budget or Budget()
+        self.weights: Tensor | None = None
+        """How much every edge of the model counts; None: all alike."""
+
+    def weight(self, batch: QueryGraph, place: int) -> Tensor | None:
+        """How much an edge counts in each query, (queries)."""
+        return None if self.weights is None else self.weights[batch.edges[:, place]]
 
     @classmethod
     def of(
@@ -123,6 +129,8 @@ class Placement(ABC):
         left, right = self._image("head", edge, head), self._image("tail", edge, tail)
         z = model.translation(edge)
         energy = self.by.edge(left if z is None else left + z, right, tail in self.unknown)
+        weight = self.by.weight(self.batch, place)
+        energy = energy if weight is None else weight * energy
         return float(self._less_favour(energy, slice(place, place + 1)))
 
     def _less_favour(self, energies: Tensor, edges: slice) -> Tensor:

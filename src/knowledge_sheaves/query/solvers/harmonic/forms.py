@@ -46,7 +46,12 @@ class Springs(Extension):
     def form(self, batch: QueryGraph) -> QuadraticForm:
         """The energy of all vertices of a batch of queries: the sheaf's."""
         model = self.model
-        maps = [edge_maps(model, batch, place) for place in range(batch.graph.num_edges)]
+        places = range(batch.graph.num_edges)
+        roots = [self._root(batch, place) for place in places]
+        maps = [
+            [_times(root, block) for block in edge_maps(model, batch, place)]
+            for root, place in zip(roots, places, strict=True)
+        ]
         dims = [model.n_blocks * model.widths[kind] for kind in batch.types]
         sheaf = CellularSheaf.from_maps(
             batch.graph, dims, [BlockMap(f) for f, _ in maps], [BlockMap(g) for _, g in maps]
@@ -54,8 +59,20 @@ class Springs(Extension):
         z = None
         if model.translations is not None:
             parts = [model.translation(edges) for edges in batch.edges.T]
-            z = torch.cat([part.flatten(1, 2) for part in parts if part is not None], 1)
+            z = torch.cat(
+                [
+                    _times(root, part).flatten(1, 2)
+                    for root, part in zip(roots, parts, strict=True)
+                    if part is not None
+                ],
+                1,
+            )
         return energy_form(sheaf, z, sections=model.config.sections)
+
+    def _root(self, batch: QueryGraph, place: int) -> Tensor | None:
+        """What both maps of an edge are multiplied with, for its energy to count by its weight."""
+        weight = self.weight(batch, place)
+        return None if weight is None else weight.sqrt()
 
     def full(self, batch: QueryGraph, priors: Mapping[int, Prior]) -> QuadraticForm:
         """The form with priors added and known entities fixed."""
@@ -121,6 +138,11 @@ class Springs(Extension):
     def beyond(self, placed: FormPlacement) -> dict[str, float]:
         """Energies that no single edge has, by name."""
         return {}
+
+
+def _times(weight: Tensor | None, each: Tensor) -> Tensor:
+    """Tensors (queries, …), each times its weight (queries)."""
+    return each if weight is None else weight.reshape(-1, *[1] * (each.dim() - 1)) * each
 
 
 def edge_maps(model: SheafEmbedding, batch: QueryGraph, place: int) -> tuple[Tensor, Tensor]:

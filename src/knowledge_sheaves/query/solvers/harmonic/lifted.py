@@ -55,7 +55,9 @@ class Lifted(Springs):
     @property
     def jointly(self) -> Springs:
         """Bilinear terms between targets have no minimum of their own."""
-        return Sphere(self.model, self.strength or 1.0, self.budget)
+        found = Sphere(self.model, self.strength or 1.0, self.budget)
+        found.weights = self.weights
+        return found
 
 
 class Free(Lifted):
@@ -83,13 +85,20 @@ class Free(Lifted):
     ) -> QuadraticForm:
         square, constant = dict(form.square), form.constant
         for vertex in vertices:
-            count = int((batch.graph.tails == vertex).sum())
-            if count:
+            places = (batch.graph.tails == vertex).nonzero()[0].tolist()
+            if places:
                 own = square[vertex, vertex]
                 identity = torch.eye(own.shape[-1], dtype=own.dtype, device=own.device)
-                square[vertex, vertex] = own - count * identity
-                constant = constant + count * self.model.radius.square()
+                count = self._count(batch, places)
+                square[vertex, vertex] = own - count.to(own)[:, None, None, None] * identity
+                constant = constant + count.to(constant) * self.model.radius.square()
         return replace(form, square=square, constant=constant)
+
+    def _count(self, batch: QueryGraph, places: Sequence[int]) -> Tensor:
+        """How much some edges count together, in every query."""
+        if self.weights is None:
+            return self.model.radius.new_full((1,), len(places))
+        return self.weights[batch.edges[:, places]].sum(1)
 
 
 class Composite(Free):
@@ -131,7 +140,9 @@ class Sphere(Lifted):
         widths = {v: model.widths[kind] for v, kind in enumerate(batch.types)}
         for place in range(batch.graph.num_edges):
             head, tail = int(batch.graph.heads[place]), int(batch.graph.tails[place])
+            weight = self.weight(batch, place)
             f = edge_maps(model, batch, place)[0][..., : widths[tail], :]
+            f = f if weight is None else weight[:, None, None, None] * f
             if head == tail:
                 accumulate(square, (head, head), -(f + f.mT))
             elif head < tail:

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from knowledge_sheaves.embedding.noise import relation_weights
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.batches import canonical
 from knowledge_sheaves.query.explanation import Against, Explanation, Share
 from knowledge_sheaves.query.pattern import Pattern, Query, SchemaEdge, Variable
@@ -72,6 +74,11 @@ class HarmonicSettings(Settings):
         low=0,
         fit=Fit(STRENGTHS, is_positive_with_unknowns),
     )
+    weigh: str = parameter(
+        "alike",
+        "Whether all edges count alike, or by how exactly facts of their relation hold (noise).",
+        choices=("alike", "noise"),
+    )
     lift: str = parameter(
         "composite",
         "How lifted models are extended: by the letter, in the mean on the sphere, or as a whole.",
@@ -104,7 +111,19 @@ class Harmonic(Solver):
     def extension(self) -> Extension:
         """How unknowns are found, by the model's energy."""
         told, kind = self.settings, EXTENSIONS[self.model.config.energy.extension]
-        return kind.of(self.model, told.lift, told.strength, self.budget)
+        found = kind.of(self.model, told.lift, told.strength, self.budget)
+        if told.weigh == "noise":
+            self._check_weighed()
+            kept = self.model.keep("relation weights", lambda: relation_weights(self.model))
+            found.weights = kept.to(self.model.radius)
+        return found
+
+    def _check_weighed(self) -> None:
+        if not self.model.config.energy.linear:
+            raise InputError(
+                f"The edges of a {self.model.config.energy.name}-valued model are no springs that "
+                "could be weighed: leave weigh as it is."
+            )
 
     # Which queries.
 
