@@ -229,5 +229,5 @@ def test_what_it_cannot_do_is_refused() -> None:
     known = KnowledgeGraph.from_triples(
         [("a", "r", "b")], schema=schema, types={"a": "thing", "b": "thing"}
     )
-    with pytest.raises(InputError, match="injective tail map"):
+    with pytest.raises(InputError, match="marked functional"):
         SheafEmbedding(model_config("unstructured", space="layers"), known)

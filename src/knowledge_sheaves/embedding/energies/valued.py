@@ -14,6 +14,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding.energies.base import CHUNK_BYTES, Energy, Query
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.schema import FLAGS, OTHERS
 from knowledge_sheaves.sheaf.hyperbolic import HyperbolicBall, MoebiusMaps
 from knowledge_sheaves.sheaf.maps import RelationMaps, TwoLayerMaps
 from knowledge_sheaves.sheaf.monomials import Candidates
@@ -70,11 +71,12 @@ class Valued(Energy):
                 f"space: {self.space} has one stalk for all types: leave out their dimensions."
             )
         for relation in model.graph.schema.relations:
-            if relation.functional:
-                raise InputError(
-                    f"The functional relation {relation.name!r} needs an injective tail map, which "
-                    f"space: {self.space} does not promise: drop functional."
-                )
+            for said in (*FLAGS, *OTHERS):
+                if said != "symmetric" and getattr(relation, said):
+                    raise InputError(
+                        f"The relation {relation.name!r} is marked {said}, to which the maps of "
+                        f"space: {self.space} cannot be held: drop {said}, or choose another space."
+                    )
 
     # One triple.
 
