@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all crash fuzz lint bench docs clean
+.PHONY: help demo test test-all tutorials crash fuzz lint bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ test: lint ## Check style, types and imports, then run every test and doctest
 test-all: .venv/installed ## Run the tests that take long, at most 40 minutes
 	@echo "== Running the slow tests"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow tests
+
+tutorials: .venv/installed ## Do what the tutorials say, in full: half an hour, with the public data
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s tests/test_tutorials.py
 
 crash: .venv/installed ## Kill commands that write at 500 random moments (KILLS, SEED) and compare
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m crash.kills --kills $(KILLS) --seed $(SEED)

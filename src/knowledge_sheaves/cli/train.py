@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,7 @@ from knowledge_sheaves.cli.settings import (
     Set,
     Threads,
 )
+from knowledge_sheaves.errors import InputError
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding import SheafEmbedding
@@ -183,17 +185,17 @@ def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
 
 
 def _next_command(model: SheafEmbedding, out: Path) -> str:
-    from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.graph.labels import said
-    from knowledge_sheaves.graph.names import Place, find_entity
+    from knowledge_sheaves.graph.names import Place, find_entity, find_relation
 
     graph = model.graph
     head, edge, _ = graph.triples[0].tolist()
-    relation = graph.schema.relation_names[graph.schema.edge_names[edge]]
-    text = said(graph.name(head))
-    try:  # a label that several things have is no name to ask by
-        text = text if find_entity(graph, text, [Place(relation, "head")]) == head else ""
-    except InputError:
-        text = ""
-    words = ["sheaves", "predict", str(out), "--head", text or graph.entities[head]]
-    return shlex.join([*words, "--relation", relation])
+    relation = graph.schema.labelled_names[graph.schema.edge_names[edge]]
+    by_label = said(relation), said(graph.name(head))
+    words = str(relation), graph.entities[head]
+    with suppress(InputError):  # a label that several things have is no name to ask by
+        meant = find_relation(graph, by_label[0])
+        if find_entity(graph, by_label[1], [Place(meant, "head")]) == head:
+            words = by_label
+    asked = ["sheaves", "predict", str(out), "--head", words[1], "--relation", words[0]]
+    return shlex.join(asked)
