@@ -15,7 +15,7 @@ from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.splits import split
 from knowledge_sheaves.query import Options, Query, answer
-from knowledge_sheaves.query.asking import Wanted, scores
+from knowledge_sheaves.query.asking import Asker, Wanted, scores
 from knowledge_sheaves.query.full.store import FactStore
 from knowledge_sheaves.ranking import Predictor, RankMetrics, rank_triples
 from knowledge_sheaves.training import TrainingConfig, train
@@ -141,3 +141,18 @@ def test_relations_that_types_rule_out_are_not_proposed(model: SheafEmbedding) -
 def test_types_are_asked_for(model: SheafEmbedding) -> None:
     found = FactStore.of(model.graph).store.query("SELECT ?x { ?x a <urn:name:Film> }")
     assert sum(1 for _ in found) == SIZE
+
+
+@pytest.mark.parametrize("solver", ["harmonic", "chaining"])
+def test_answers_have_the_type_that_is_asked_for(model: SheafEmbedding, solver: str) -> None:
+    asker = Asker(model, Options(solver=solver, tau=1.0))
+    text = "SELECT ?x { :p0 :near ?x . ?x a :%s }"
+    people = asker.answer(text % "Person", top=5)
+    assert len(people) == 5
+    assert people.known is not None
+    assert people.known.any()
+    films = asker.answer(text % "Film", top=5)
+    assert model.graph.is_of_type("Film")[films.ids[:, 0].numpy()].all()
+    assert not films.has_known
+    assert str(asker.decide("ASK { :p0 :near ?x . ?x a :Person }")) == "yes: the facts hold it"
+    assert not asker.decide("ASK { :p0 :near ?x . ?x a :Film }").holds

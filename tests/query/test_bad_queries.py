@@ -59,8 +59,17 @@ NAMES = {
         "No entity has the name or label 'http://example.org/Julia'."
     ),
     "SELECT ?x { ?x a :Person }": (
-        "The graph has no relation 'a' (rdf:type): it keeps types apart from its relations, so "
-        "leave it out; relations already say which types may stand at their ends."
+        "Who has a type is known, and nothing to predict: add a relation to the query, or ask "
+        "the facts alone (sheaves query --facts-only, model.sparql)."
+    ),
+    "SELECT ?x { ?x :friends ?y . ?x a :Persn }": "Unknown type 'Persn'; did you mean 'Person'?",
+    "SELECT ?x { ?x :friends ?y . ?y a :Person }": (
+        "?y is asked for by type, which only the one variable that is selected can be: select it, "
+        "or write ?y a … around SERVICE ks:predict { … }."
+    ),
+    "SELECT ?x { ?x :friends ?y FILTER NOT EXISTS { ?x a :Person } }": (
+        "A type is asked for as ?x a :Type, outside of UNION, NOT EXISTS and MINUS; for more, "
+        "write it around SERVICE ks:predict { … }."
     ),
 }
 

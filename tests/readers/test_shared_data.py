@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from knowledge_sheaves.graph.readers import STRUCTURES, Dataset, load, read_betae_queries
@@ -71,6 +72,30 @@ def test_types_of_codex(shared_data: Path) -> None:
     kinds = data.train.schema.type_names.names(data.train.entity_types)
     assert len(set(kinds)) > 50
     assert all(kind in allowed[name] for name, kind in zip(data.train.entities, kinds, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "lost", "left"),
+    [
+        ("codex/codex-s", {"types": "codex/entity2types.tsv", "type_separator": " "}, 0.0, 0.65),
+        ("NELL-betae", {"types": "regex:concept_([a-z]+)_"}, 0.005, 0.35),
+    ],
+)
+def test_types_rule_out_much_and_hardly_a_fact(
+    shared_data: Path, name: str, told: dict[str, str], lost: float, left: float
+) -> None:
+    if not told["types"].startswith("regex:"):
+        told = told | {"types": str(shared_data / told["types"])}
+    data = load(shared_data / name, **told)
+    assert data.train.classes is not None
+    assert data.test is not None
+    group, _ = data.train.classes.groups
+    for end, place in (("head", 0), ("tail", 2)):
+        allowed = data.train.possible[end]
+        edges, entities = data.test.triples[:, 1], data.test.triples[:, place]
+        assert (~allowed[edges, group[entities]]).mean() <= lost
+        share = allowed @ np.bincount(group) / data.train.num_entities
+        assert share[edges].mean() <= left
 
 
 def test_hetionet_has_headers_everywhere(shared_data: Path) -> None:

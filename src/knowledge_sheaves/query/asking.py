@@ -73,7 +73,8 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
     solver.check(queries)
     if not wanted.top:  # LIMIT 0
         return [_no_answers(solver, query) for query in queries]
-    known = solver.facts.answers(queries)
+    facts = zip(queries, solver.facts.answers(queries), strict=True)
+    known = [_of_types(solver.model, query, each) for query, each in facts]
     if wanted.only_new and any(facts is None for facts in known):
         raise InputError(f"{UNTOLD[:-1]}: ask for all answers, or raise the memory limit.")
     if len(queries[0].targets) > 1:
@@ -165,6 +166,13 @@ def _reasons(solver: Solver, answers: Answers, count: int) -> tuple[Explanation,
     return tuple(solver.explain(answers.query, ids) for ids in answers.ids[:count].tolist())
 
 
+def _of_types(model: SheafEmbedding, query: Query, facts: IntArray | None) -> IntArray | None:
+    """What the facts answer, as far as it has the types that are asked for."""
+    for _, kind in query.types:
+        facts = None if facts is None else facts[model.graph.is_of_type(kind)[facts].reshape(-1)]
+    return facts
+
+
 def scores_of(solver: Solver, queries: Sequence[Query], chances: bool = True) -> Scores:
     """Scores of queries of one shape by a solver that has been started."""
     if len(queries[0].targets) > 1:
@@ -172,6 +180,12 @@ def scores_of(solver: Solver, queries: Sequence[Query], chances: bool = True) ->
     found = solver.scores(alike(queries), chances)
     if not are_moderate(solver.model):
         check_scores(solver.model, found.energies.amin(-1))  # a minimum is NaN if one value is
+    for row, query in enumerate(queries):
+        for _, kind in query.types:
+            others = torch.from_numpy(~solver.model.graph.is_of_type(kind))
+            found.energies[row, others.to(found.energies.device)] = torch.inf
+            if found.probabilities is not None:
+                found.probabilities[row, others.to(found.probabilities.device)] = 0.0
     return found
 
 

@@ -232,6 +232,8 @@ def variables_of(terms: Iterable[Term]) -> tuple[Variable, ...]:
 class Query:
     """A union of patterns, and the variables that are asked for.
 
+    ``types`` are pairs of a target and the name of a type that its answers have.
+
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "friends", "Sachin"), ("Sachin", "favorite movie", "Star Wars")])
     >>> query = Query.from_triples(
@@ -242,6 +244,7 @@ class Query:
 
     targets: tuple[Variable, ...]
     patterns: tuple[Pattern, ...]
+    types: tuple[tuple[Variable, str], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", tuple(_target(each) for each in self.targets))
@@ -249,6 +252,8 @@ class Query:
             raise InputError("A query needs at least one pattern.")
         for pattern in self.patterns:
             _check(pattern, self.targets)
+        if any(self.targets != (variable,) for variable, _ in self.types):
+            raise InputError("Only a target that is asked for alone can be asked for by type.")
 
     @classmethod
     def from_triples(
@@ -281,7 +286,10 @@ class Query:
     ) -> Query:
         """The same query with other terms and relations; targets stay variables."""
         targets = (term(target) for target in self.targets)
-        return Query(variables_of(targets), tuple(p.map(term, relation) for p in self.patterns))
+        named = [(term(target), kind) for target, kind in self.types]
+        types = tuple((target, kind) for target, kind in named if isinstance(target, Variable))
+        patterns = tuple(p.map(term, relation) for p in self.patterns)
+        return Query(variables_of(targets), patterns, types)
 
     @property
     def is_negated(self) -> bool:

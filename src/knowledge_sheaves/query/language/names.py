@@ -103,6 +103,26 @@ def places(path: object, end: End) -> list[Place]:
     return []  # of alternatives any may be meant
 
 
+def has_types(graph: KnowledgeGraph) -> bool:
+    """Whether entities can be asked for by type: they have some, and no relation is called so."""
+    return str(RDF.type) not in graph.schema.relation_names and (
+        graph.classes is not None or len(graph.schema.types) > 1
+    )
+
+
+def type_name(term: URIRef, graph: KnowledgeGraph) -> str:
+    """Return the type that a name or a label of a query means; an unknown one is refused.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b")], types={"a": "Film of art"})
+    >>> type_name(URIRef(NAMESPACE + "Film%20of%20art"), graph)
+    'Film of art'
+    """
+    text = plain(term)
+    name = text if text in graph.type_names else unquote(text)
+    _ = graph.is_of_type(name)
+    return name
+
+
 def relation_id(term: URIRef, graph: KnowledgeGraph) -> RelationId:
     """Return the place of a relation among the schema's ``relation_names``.
 

@@ -20,7 +20,14 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.names import Place
 from knowledge_sheaves.query.budget import Budget
-from knowledge_sheaves.query.language.names import entity_id, places, plain, relation_id
+from knowledge_sheaves.query.language.names import (
+    entity_id,
+    has_types,
+    places,
+    plain,
+    relation_id,
+    type_name,
+)
 from knowledge_sheaves.query.language.sparql_patterns import (
     bound_variables,
     exclude,
@@ -114,10 +121,13 @@ def with_entities(
     fit, _ = fitting(put, graph)
     if not fit:
         return None
+    kept = tuple((target, kind) for target, kind in query.types if target not in values)
+    if any(not graph.is_of_type(kind)[values[t]] for t, kind in query.types if t in values):
+        return None
     targets = tuple(target for target in query.targets if target not in values)
     if not targets:
         fit, targets = _with_target(fit)
-    return Query(targets, tuple(dict.fromkeys(fit)))
+    return Query(targets, tuple(dict.fromkeys(fit)), kept)
 
 
 def _settled(patterns: Sequence[Pattern], keep: tuple[Variable, ...]) -> list[Pattern]:
@@ -139,7 +149,18 @@ def _query(
                 f"{target} has a value in some alternatives of the query only; select variables "
                 "that occur in the triples of all of them."
             )
-    return Query(targets, tuple(dict.fromkeys(fit)))
+    if reader.types and not any(pattern.edges for pattern in fit):
+        raise InputError(
+            "Who has a type is known, and nothing to predict: add a relation to the query, or ask "
+            "the facts alone (sheaves query --facts-only, model.sparql)."
+        )
+    for variable, _ in reader.types:
+        if targets != (variable,):
+            raise InputError(
+                f"{variable} is asked for by type, which only the one variable that is selected "
+                f"can be: select it, or write {variable} a … around SERVICE ks:predict {{ … }}."
+            )
+    return Query(targets, tuple(dict.fromkeys(fit)), tuple(dict.fromkeys(reader.types)))
 
 
 def _in_scope(patterns: Sequence[Pattern], said: ReadQuery) -> tuple[Variable, ...]:
@@ -174,6 +195,8 @@ class _Reader:
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
         self.clash: TypeClash | None = None
+        self.types: list[tuple[Variable, str]] = []
+        self._nested = 0
         self._numbers = count(1)
         self._blanks: dict[BNode, Variable] = {}
 
@@ -190,12 +213,12 @@ class _Reader:
         """
         match node.name:
             case "BGP":
-                triples = [self._path(*triple) for triple in node.triples]
-                return self.fitting(join_all(triples))
+                rows = [row for row in node.triples if not self._is_type(*row)]
+                return self.fitting(join_all([self._path(*row) for row in rows]))
             case "Join":
                 return join_all([self.patterns(node.p1, outer), self.patterns(node.p2, outer)])
             case "Union":
-                return [*self.patterns(node.p1, outer), *self.patterns(node.p2, outer)]
+                return [*self._inside(node.p1, outer), *self._inside(node.p2, outer)]
             case "Filter":
                 found = self.patterns(node.p, outer)
                 for condition in _conjuncts(node.expr):
@@ -212,9 +235,28 @@ class _Reader:
     def _denied(self, node: Any, outer: frozenset[Variable] = frozenset()) -> list[Pattern]:
         """The union in a negated part: what is impossible there denies nothing."""
         before = self.clash
-        found = self.patterns(node, outer)
+        found = self._inside(node, outer)
         self.clash = before
         return found
+
+    def _inside(self, node: Any, outer: frozenset[Variable]) -> list[Pattern]:
+        """A part that need not hold: what is said of types there is no condition on answers."""
+        self._nested += 1
+        found = self.patterns(node, outer)
+        self._nested -= 1
+        return found
+
+    def _is_type(self, head: Any, path: Any, tail: Any) -> bool:
+        """Whether a triple asks for a type, which is then kept, and no relation."""
+        if path != RDF.type or not has_types(self.graph):
+            return False
+        if self._nested or not isinstance(head, RdfVariable) or not isinstance(tail, URIRef):
+            raise InputError(
+                "A type is asked for as ?x a :Type, outside of UNION, NOT EXISTS and MINUS; for "
+                "more, write it around SERVICE ks:predict { … }."
+            )
+        self.types.append((Variable(f"?{head}"), type_name(tail, self.graph)))
+        return True
 
     def _fresh(self) -> Variable:
         return Variable(f"?.{next(self._numbers)}")
