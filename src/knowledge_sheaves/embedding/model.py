@@ -331,14 +331,14 @@ class SheafEmbedding(nn.Module):
         """The modules that hold parameters; to find them takes longer than a small answer."""
         return tuple(part for part in self.modules() if part._parameters)
 
-    def _version(self) -> tuple[tuple[int, int], ...]:
+    def _state(self) -> tuple[tuple[int, int], ...]:
         """What changes whenever a parameter does."""
         held = (p for part in self._parts for p in part._parameters.values() if p is not None)
         return tuple((p.data_ptr(), p._version) for p in held)
 
     def keep(self, key: object, make: Callable[[], T]) -> T:
         """What a model always gives alike, computed once and kept until a parameter changes."""
-        version = self._version()
+        version = self._state()
         if self._kept.get("version") != version:
             self._kept = {"version": version}
         if key not in self._kept:
