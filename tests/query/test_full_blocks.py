@@ -265,6 +265,22 @@ def test_types_that_rule_a_row_out_rule_out_no_other() -> None:
         sparql.run("SELECT ?x { SERVICE ks:predict { :t1 :knows ?x } }")
 
 
+def test_answers_of_one_type_only() -> None:
+    torch.manual_seed(0)
+    model = SheafEmbedding(model_config("complex", dim=8), random_graph(0, typed=True))
+    sparql = Sparql(Asker(model, Options(tau=1.0)))
+    wish = "ks:answers ks:top 3 ; ks:type :Thing"
+    text = f"SELECT ?x {{ SERVICE ks:predict {{ :p1 :likes ?x . {wish} }} }}"
+    found = sparql.asker.answer("SELECT ?x { :p1 :likes ?x }", 3, type="Thing")
+    expected = {answer.names[0] for answer in found}
+    assert {row["?x"] for row in sparql.run(text).rows()} == expected
+    assert all(name.startswith("t") for name in expected)
+    with pytest.raises(InputError, match="Thin"):
+        sparql.run(text.replace(":Thing", ":Thin"))
+    with pytest.raises(InputError, match="have a value already"):
+        sparql.run(text.replace("{ SERVICE", "{ VALUES ?x { :t1 } SERVICE"))
+
+
 def test_a_block_that_would_be_asked_too_often_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("knowledge_sheaves.query.full.predictions.MOST_BINDINGS", 3)
     text = "SELECT ?x {\n ?s ?r ?y SERVICE ks:predict { ?y :likes ?x } }"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 import rdflib
 import torch
@@ -162,3 +163,25 @@ def test_the_index_of_a_large_model_is_kept_and_made_anew(
         ("urn:x", "urn:r", "urn:y")
     ]
     assert (place / "index" / "of.txt").read_text(encoding="utf-8") != made
+
+
+def test_odd_literals_are_kept_as_far_as_rdf_takes_them(tmp_path: Path) -> None:
+    text = '<urn:a> <urn:r> <urn:b> .\n<urn:a> <urn:n> "x"@1-toolonglanguage .\n'
+    text += '<urn:a> <urn:n> "y"^^<no-scheme> .\n'
+    sparql = written(tmp_path, "graph.nt", text)
+    found = [row["?o"] for row in sparql.run("SELECT ?o { <urn:a> <urn:n> ?o }").rows()]
+    assert sorted(found) == ["x", "y"]
+
+
+def test_a_file_of_statements_that_is_none_is_refused(tmp_path: Path) -> None:
+    place, file = tmp_path / "model", tmp_path / "model" / "statements.parquet"
+    for number, columns in enumerate(({"subject": ["a"]}, {"subject": [1], "predicate": ["r"]})):
+        model = written(tmp_path, f"{number}.nq", QUADS).asker.model
+        assert model.info is not None
+        model.info.statements = pl.DataFrame(columns)
+        model.save(place)
+        with pytest.raises(InputError, match=f"{file.name} cannot be understood"):
+            Sparql.load(place)
+    file.write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="was changed"):
+        Sparql.load(place)

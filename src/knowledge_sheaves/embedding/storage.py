@@ -39,6 +39,7 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 
 from knowledge_sheaves import __version__
+from knowledge_sheaves.embedding.beside import Kept, statements_of
 from knowledge_sheaves.embedding.config import SheafConfig
 from knowledge_sheaves.embedding.folder import (
     CLASSES,
@@ -59,7 +60,6 @@ from knowledge_sheaves.embedding.folder import (
     SEALED,
     STATEMENTS,
     WEIGHTS,
-    check_file,
     check_sealed,
     mixed,
     read_config,
@@ -95,13 +95,6 @@ Model = TypeVar("Model", bound="SheafEmbedding")
 
 def _no_triples() -> IntArray:
     return np.zeros((0, 3), np.int64)
-
-
-class Kept(NamedTuple):
-    """A file of statements that is read when it is needed, and the checksum that it must have."""
-
-    path: Path
-    sha256: str
 
 
 class Judge(NamedTuple):
@@ -196,15 +189,6 @@ def dataset_of(model: SheafEmbedding) -> Dataset:
     )
 
 
-def statements_of(model: SheafEmbedding) -> pl.DataFrame | None:
-    """What the source said beside facts, as `graph.statements` has it."""
-    kept = model.info.statements if model.info else None
-    if isinstance(kept, Kept):
-        check_file(kept.path, {"sha256": {kept.path.name: kept.sha256}})
-        return read_file(kept.path, pl.read_parquet)
-    return kept
-
-
 def measured(model: SheafEmbedding) -> SheafEmbedding:
     """The model by which one is judged that has learned all facts: it never saw those held out.
 
@@ -236,11 +220,11 @@ def save(
     check_target(folder)
     check_weights(model)
     companions, generation = companions or {}, secrets.token_hex(8)
-    judge, statements = measured(model), statements_of(model) if whole else None
+    judge, beside = measured(model), statements_of(model) if whole else None
     with replacing(folder, (*OWN, *companions)) as new:
         _write_sealed(model, new, generation)
-        if statements is not None:
-            statements.write_parquet(new / STATEMENTS)
+        if beside is not None:
+            beside.write_parquet(new / STATEMENTS)
         if judge is not model:
             save(judge, new / MEASURED, whole=False)
         config = _plain(

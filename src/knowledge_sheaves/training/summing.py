@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, direct_sum
-from knowledge_sheaves.embedding.storage import dataset_of, statements_of
+from knowledge_sheaves.embedding.beside import statements_of
+from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.ranking import fit_temperature, ranked_side
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.trainer import validation_metrics

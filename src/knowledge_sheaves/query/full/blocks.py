@@ -16,6 +16,7 @@ from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.full.groups import Element
 from knowledge_sheaves.query.full.text import KS, Text, Token
+from knowledge_sheaves.query.language.iris import name_of
 from knowledge_sheaves.query.language.sparql import ParsedQuery, parse_sparql
 from knowledge_sheaves.query.pattern import Variable
 
@@ -27,11 +28,12 @@ _START = "SELECT * {"
 
 @dataclass(frozen=True)
 class Wish:
-    """What ``ks:answers`` says: how many, only new ones, found how."""
+    """What ``ks:answers`` says: how many, only new ones, found how, of which type."""
 
     top: int | None = None
     new: bool = False
     solver: str | None = None
+    type: str | None = None
 
 
 @dataclass(frozen=True)
@@ -216,5 +218,11 @@ def _solver(value: Token, where: str) -> str:
     return value.text.strip("\"'")
 
 
+def _type(value: Token, where: str) -> str:
+    if not value.iri:
+        raise InputError(f"{where} is the name of a type, not {value.text}.")
+    return name_of(value.iri)
+
+
 MOST_TOP = 10_000
-_WISHES = {"top": _top, "new": _new, "solver": _solver}
+_WISHES = {"top": _top, "new": _new, "solver": _solver, "type": _type}

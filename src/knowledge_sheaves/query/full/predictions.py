@@ -141,11 +141,16 @@ class _Asking:
 
     def _solve(self, queries: list[Query]) -> list[Answers]:
         wish, options = self.block.wish, self.asker.options
+        if wish.type is not None and not self.targets:
+            raise InputError(
+                f"ks:type in the block at {self.block.place} speaks of answers, and all variables "
+                "of the block have a value already: write ?x a TYPE outside of it."
+            )
         if wish.solver is not None:
             options = options.but(solver=wish.solver)
         top = (wish.top or TOP) if self.targets else 1
         # Whether something is known is asked of the facts as a whole where there is no target.
-        wanted = self.asker.wanted(top, new=wish.new and bool(self.targets))
+        wanted = self.asker.wanted(top, new=wish.new and bool(self.targets), type=wish.type)
         reasons = top if any(what == "reason" for _, what in self.block.outputs) else 0
         return self.asker.solve(queries, wanted, options, explain=reasons, budget=self.budget)
 

@@ -10,8 +10,8 @@ import polars as pl
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.beside import statements_of
 from knowledge_sheaves.embedding.known import ALL, known_graph
-from knowledge_sheaves.embedding.storage import statements_of
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.schema import DEFAULT_TYPE
 from knowledge_sheaves.query.full.index import kept_store
@@ -134,15 +134,20 @@ def _beside(statements: pl.DataFrame) -> Iterator[Quad]:
     for subject, predicate, text, datatype, language, place in statements.iter_rows():
         verb = NamedNode(iri_of(predicate))
         value: NamedNode | BlankNode | Literal
-        if datatype is None:
-            value = term(text)
-        elif language is not None:
-            value = Literal(text, language=language)
-        else:
-            value = Literal(text, datatype=NamedNode(iri_of(datatype)))
+        value = term(text) if datatype is None else _literal(text, datatype, language)
         yield Quad(term(subject), verb, value)
         if place is not None:
             yield Quad(term(subject), verb, value, term(place))
+
+
+def _literal(text: str, datatype: str, language: str | None) -> Literal:
+    """A literal; what RDF does not take for a language, or for a datatype of it, is left out."""
+    try:
+        if language is not None:
+            return Literal(text, language=language)
+        return Literal(text, datatype=NamedNode(iri_of(datatype)))
+    except ValueError:
+        return Literal(text)
 
 
 def _known(
