@@ -121,6 +121,40 @@ def test_an_inverse_goes_back_between_the_types() -> None:
         Schema(["A", "B"], relations)
 
 
+@pytest.mark.parametrize("reciprocal", [True, "tied", False])
+@pytest.mark.parametrize("name", ["se", "translational", "transr", "pairre"])
+def test_what_a_relation_implies_has_its_maps_and_one_more(
+    name: str, reciprocal: bool | str
+) -> None:
+    model = build(name, {"subproperty_of": "s"}, reciprocal=reciprocal)
+    assert model.maps.through is not None
+    for edge in (0, 2) if reciprocal else (0,):
+        forwards = model.ends([[0, edge, 1]])
+        implied = model.ends([[0, edge + 1, 1]])
+        number = int(model.maps.through_of[edge + 1])
+        behind = model.maps.through[number].unflatten(-1, (model.maps.rows,) * 2)
+        for mine, other in zip(implied, forwards, strict=True):
+            torch.testing.assert_close(mine[0], behind @ other[0], atol=1e-4, rtol=1e-4)
+        for end in ("head", "tail"):
+            made, own = (model.maps.map(end, e).blocks for e in (edge + 1, edge))
+            torch.testing.assert_close(made, behind @ own, atol=1e-4, rtol=1e-4)
+    triples = [[0, 0, 1], [0, 1, 1]]
+    assert torch.equal(model.energies(triples), again(model).energies(triples))
+
+
+def again(model: SheafEmbedding) -> SheafEmbedding:
+    """The model with its parameters in another one of its kind."""
+    other = SheafEmbedding(model.config, model.graph)
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+def test_what_follows_from_several_is_left_to_the_penalty() -> None:
+    says = {"subproperty_of": "s"}
+    assert build("se", says, {"symmetric": True}).maps.through is None
+    assert build("complex", says).maps.through is None
+
+
 # What it gains.
 
 

@@ -7,7 +7,7 @@ of a relation that the schema marks as shared use one row together.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -64,8 +64,16 @@ class RelationMaps(nn.Module):
     """Head and tail maps of every edge of a schema, built from parameters on demand."""
 
     index: Tensor
+    through_of: Tensor
 
-    def __init__(self, n_blocks: int, heads: Sequence[MapSpec], tails: Sequence[MapSpec]) -> None:
+    def __init__(
+        self,
+        n_blocks: int,
+        heads: Sequence[MapSpec],
+        tails: Sequence[MapSpec],
+        through: Mapping[int, int] | None = None,
+    ) -> None:
+        """``through`` gives edges a map A, by number, behind those of both their ends: A F."""
         super().__init__()
         self.n_blocks = n_blocks
         specs = {"head": list(heads), "tail": list(tails)}
@@ -90,6 +98,12 @@ class RelationMaps(nn.Module):
         sizes = {end: {s.size for s in specs[end]} for end in specs}
         self.rows = max((r for end in sizes.values() for r, _ in end), default=1)
         self.cols = {end: max((c for _, c in sizes[end]), default=1) for end in sizes}
+        places = torch.full((len(heads),), -1)
+        for edge, place in (through or {}).items():
+            places[edge] = place
+        self.register_buffer("through_of", places, persistent=False)
+        shape = (len(set((through or {}).values())), n_blocks, self.rows**2)
+        self.through = nn.Parameter(torch.empty(shape)) if through else None
         self.gram: dict[str, Gram] = {
             end: max((s.gram for s in specs[end]), default=Gram.IDENTITY) for end in specs
         }
@@ -111,9 +125,23 @@ class RelationMaps(nn.Module):
                     noise = (torch.rand(table.shape, generator=generator) - 0.5) * torch.pi
                     noise[..., :-1] *= spread  # a scale in front of the angle stays near 1
                 table.copy_(noise + start)
+            if self.through is not None:
+                noise = torch.randn(self.through.shape, generator=generator) * spread
+                self.through.copy_(noise + torch.eye(self.rows).flatten())
+
+    def behind(self, edges: Tensor, images: Tensor) -> Tensor:
+        """A y for edges that have such a map, y for the others, of images (edges, n, rows, k)."""
+        if self.through is None:
+            return images
+        mine = (self.through_of[edges] >= 0).nonzero().squeeze(1)
+        maps = self.through[self.through_of[edges[mine]]].unflatten(-1, (self.rows, self.rows))
+        return images.index_copy(0, mine, maps @ images[mine])
 
     def blocks(self, end: End, edges: Tensor) -> Tensor:
         """The maps of some edges, (edges, n_blocks, rows, cols), zero beyond smaller ones."""
+        return self.behind(edges, self._blocks(end, edges))
+
+    def _blocks(self, end: End, edges: Tensor) -> Tensor:
         index = self.index[0 if end == "head" else 1]
         kinds = 2 * index[0, edges] + index[2, edges]
         if self._alike or bool((kinds == kinds[:1]).all()):
@@ -172,7 +200,8 @@ class RelationMaps(nn.Module):
         """The map at one end of one edge, in its own size."""
         group, row, turned = self.index[0 if end == "head" else 1][:, edge].tolist()
         rows = torch.tensor([row], device=self.index.device)
-        return BlockMap(self._build(2 * group + turned, rows)[0])
+        built = self._build(2 * group + turned, rows)
+        return BlockMap(self.behind(torch.tensor([edge], device=rows.device), built)[0])
 
 
 def _apply_together(blocks: Tensor, place: Tensor, counts: Tensor, x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from knowledge_sheaves.embedding.config import TIED, SheafConfig
 from knowledge_sheaves.embedding.energies.base import favour, less_favour
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
-from knowledge_sheaves.embedding.priors import inverse_pairs, map_rules
+from knowledge_sheaves.embedding.priors import implications, inverse_pairs, map_rules
 from knowledge_sheaves.embedding.scoring import (
     Pool,
     Possible,
@@ -74,8 +74,9 @@ class SheafEmbedding(nn.Module):
         specs = [self._specs(i, r, *self.edge_types[i]) for i, (r, _, _) in enumerate(edges[:own])]
         specs += [self._backwards(*specs[i]) for i in range(len(edges) - own)]
         moved = self._read_backwards(specs)
+        through = self._implied(specs, moved)
         self.maps = RelationMaps(
-            self.n_blocks, [head for head, _ in specs], [tail for _, tail in specs]
+            self.n_blocks, [head for head, _ in specs], [tail for _, tail in specs], through
         )
         self.entities = EntityTables(
             graph.entity_types.astype(np.int64), self.widths, self.n_blocks, config.sections
@@ -166,6 +167,25 @@ class SheafEmbedding(nn.Module):
                 specs[inverse], moved[inverse] = self._backwards(*specs[edge]), -moved[edge]
         return moved
 
+    def _implied(self, specs: list[tuple[MapSpec, MapSpec]], moved: Tensor) -> dict[int, int]:
+        """Give relations that follow from another the maps of that one, with A behind: F_s = A F_r.
+
+        Where r fits, s then does. Returns the number of A for each such edge.
+        """
+        count = self.num_relations
+        through: dict[int, int] = {}
+        for edge, implied in implications(self.config, self.graph.schema.relations):
+            if specs[edge][0].size[0] != max(spec.size[0] for pair in specs for spec in pair):
+                continue  # A is as high as the highest maps are
+            for away in (0, count) if self.config.reciprocal else (0,):
+                specs[implied + away], moved[implied + away] = (
+                    specs[edge + away],
+                    moved[edge + away],
+                )
+                own = through.get(implied) if self.config.reciprocal == TIED else None
+                through[implied + away] = len(set(through.values())) if own is None else own
+        return through
+
     def _backwards(self, head: MapSpec, tail: MapSpec) -> tuple[MapSpec, MapSpec]:
         """The maps of a relation read backwards that has none of its own.
 
@@ -229,7 +249,9 @@ class SheafEmbedding(nn.Module):
             z = z * self._moves[own]
         if self.config.translation == "projected":
             z = self.maps.apply_map("head", own, z)
-        return z if self._moved_by_itself else z * self._moved[edges].sign()[:, None, None, None]
+        if self._moved_by_itself:
+            return z
+        return self.maps.behind(edges, z * self._moved[edges].sign()[:, None, None, None])
 
     def ends(self, triples: npt.ArrayLike | Tensor, clamped: bool = False) -> tuple[Tensor, Tensor]:
         """F_h x_h + z and F_t x_t of every triple, (triples, n_blocks, rows, k).

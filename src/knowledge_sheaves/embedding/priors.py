@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from knowledge_sheaves.embedding.config import TIED, SheafConfig
 from knowledge_sheaves.embedding.constraints import ANTISYMMETRIC, CONSTRAINTS, SYMMETRIC
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Relation
+from knowledge_sheaves.graph.schema import FLAGS
 
 
 def map_rules(
@@ -60,6 +62,36 @@ def inverse_pairs(relations: Sequence[Relation]) -> list[tuple[int, int]]:
                     f"{relations[pairs[one]].name!r} and of {relations[two].name!r}: drop one."
                 )
     return [(one, two) for one, two in sorted(pairs.items()) if one < two]
+
+
+def implications(config: SheafConfig, relations: Sequence[Relation]) -> list[tuple[int, int]]:
+    """Edges (r, s) where r implies s, and s can have the maps of r with another behind them.
+
+    That takes maps that are free at both ends, and an s of which nothing else is said. What follows
+    from several, or from what follows itself, is left to the penalty of training.
+    """
+    if config.lifted or config.head != "free" or config.tail not in ("free", TIED):
+        return []
+    place = {(each.name, each.head, each.tail): edge for edge, each in enumerate(relations)}
+    pairs = [
+        (edge, place[each.subproperty_of, each.head, each.tail])
+        for edge, each in enumerate(relations)
+        if each.subproperty_of is not None
+    ]
+    often = Counter(implied for _, implied in pairs)
+    spoken = {edge for pair in inverse_pairs(relations) for edge in pair}
+    plain = [
+        edge not in spoken
+        and not each.shared
+        and each.dim is None
+        and not any(getattr(each, flag) for flag in FLAGS)
+        for edge, each in enumerate(relations)
+    ]
+    return [
+        (edge, implied)
+        for edge, implied in pairs
+        if plain[edge] and plain[implied] and often[implied] == 1 and edge not in often
+    ]
 
 
 def _check_dimension(config: SheafConfig, relation: Relation, rows: int, tail_rule: str) -> None:
