@@ -43,6 +43,23 @@ def test_training_ends_with_a_model_and_the_next_command(sheaves: Sheaves, tmp_p
     assert sheaves(*command[1:])[0] == 0
 
 
+def test_what_is_known_to_be_false_is_read_and_never_answered(
+    sheaves: Sheaves, tmp_path: Path
+) -> None:
+    facts, false, model = tmp_path / "facts.tsv", tmp_path / "false.tsv", tmp_path / "model"
+    facts.write_text("".join(f"p{i}\tlikes\tf{j}\n" for i in range(8) for j in range(i, 8)))
+    false.write_text("p7\tlikes\tf0\np5\tlikes\tf1\n")
+    assert sheaves("train", facts, *SMALL, "--false", false, "--out", model)[0] == 0
+    asked = ("--head", "p7", "--relation", "likes", "--top", 20, "--json")
+    _, out, _ = sheaves("predict", model, *asked)
+    assert "f1" in out
+    assert "f0" not in out
+    false.write_text("p0\tlikes\tf3\n")
+    code, _, err = sheaves("train", facts, *SMALL, "--false", false, "--out", tmp_path / "other")
+    assert code
+    assert "p0 likes f3 is a fact" in " ".join(err.split())
+
+
 def test_models_of_several_seeds_are_summed(sheaves: Sheaves, tmp_path: Path) -> None:
     runs = [tmp_path / "one", tmp_path / "two"]
     for seed, out in enumerate(runs):
