@@ -79,6 +79,17 @@ def test_of_two_with_one_label_the_one_is_meant_that_can_stand_there() -> None:
     assert graph.entities[int(found.query.patterns[0].edges[0].head)] == "D:1"
 
 
+def test_a_label_in_other_capitals_is_meant_where_only_that_can_stand() -> None:
+    graph = medicine()
+    for text, name in (("Asthma DaG ?x", "D:1"), ("asthma DaG ?x", "D:1")):
+        found = Asker(SheafEmbedding(model_config("complex", dim=4), graph)).read(text)
+        assert found.query is not None
+        assert graph.entities[int(found.query.patterns[0].edges[0].head)] == name
+    untyped = asker(typed=False).read("Asthma DaG ?x").query
+    assert untyped is not None
+    assert medicine().entities[int(untyped.patterns[0].edges[0].head)] == "S:1", "as it is written"
+
+
 def test_relations_are_asked_by_their_labels() -> None:
     model = asker()
     for text in ("Salbutamol treats ?x", "SELECT ?x { :Salbutamol :treats ?x }"):
@@ -156,10 +167,10 @@ def test_frames_have_labels() -> None:
 
 def test_clashes_of_types_speak_of_labels() -> None:
     with pytest.raises(InputError) as error:
-        asker().read("Asthma associates ?x")
+        asker().read("IL13 associates ?x")
     assert str(error.value) == (
-        "'associates' (DaG) goes from Disease to Gene, but 'Asthma' (S:1) at its head is of type "
-        "Side Effect."
+        "'associates' (DaG) goes from Disease to Gene, but 'IL13' (G:1) at its head is of type "
+        "Gene."
     )
     with pytest.raises(InputError, match=r"^'Asthma' \(S:1\) is of type 'Side Effect' and cannot"):
         Predictor(asker().model).predict(head="Asthma", relation="treats")

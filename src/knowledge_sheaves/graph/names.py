@@ -27,8 +27,9 @@ class Place(NamedTuple):
 def find_entity(graph: KnowledgeGraph, text: str, places: Sequence[Place] = ()) -> int:
     """Return the entity with this name, or the one with this label.
 
-    ``places`` are where the name stands. Of several entities with one label the one is meant that
-    can stand there, and what can stand there is suggested first.
+    ``places`` are where the name stands. Of several entities with one label, or with labels that
+    differ in capitals alone, the one is meant that can stand there, and what can stand there is
+    suggested first.
 
     >>> graph = KnowledgeGraph.from_triples([("Q1", "likes", "Q2")], labels={"Q2": "Fargo"})
     >>> find_entity(graph, "Q1"), find_entity(graph, "Fargo")
@@ -37,11 +38,7 @@ def find_entity(graph: KnowledgeGraph, text: str, places: Sequence[Place] = ()) 
     place = graph.entities.get(text)
     if place is not None:
         return place
-    labels = graph.labels or {}
-    meant = [entity for entity, label in labels.items() if label == text]
-    if len(meant) > 1:
-        fits = _fitting(graph, places)
-        meant = [entity for entity in meant if fits[entity]] or meant
+    meant = _meant(graph, text, places)
     if len(meant) == 1:
         return meant[0]
     if meant:
@@ -52,6 +49,21 @@ def find_entity(graph: KnowledgeGraph, text: str, places: Sequence[Place] = ()) 
         )
     near = _suggested(graph, text, places)
     raise InputError(f"No entity has the name or label {text!r}{near or '.'}")
+
+
+def _meant(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> list[int]:
+    """The entities with this label; where their types bar all of them, those written otherwise."""
+    labels = graph.labels or {}
+    meant = [entity for entity, label in labels.items() if label == text]
+    if not meant or not places:
+        return meant
+    fits = _fitting(graph, places)
+    found = [entity for entity in meant if fits[entity]]
+    if found or (graph.classes is None and len(graph.schema.types) == 1):
+        return found or meant
+    folded = text.casefold()
+    alike = [e for e, label in labels.items() if fits[e] and label.casefold() == folded]
+    return alike or meant
 
 
 def find_relation(graph: KnowledgeGraph, text: str) -> str:
