@@ -113,6 +113,33 @@ def test_beyond_the_queue_requests_are_sent_away(server: Server) -> None:
     assert {each.status_code for each in found} == {200, 503}
 
 
+def test_nobody_works_for_a_client_that_has_left(server: Server, client: httpx.Client) -> None:
+    def worked() -> int:
+        counted = client.get("/metrics").text
+        return int(float(counted.partition("sheaves_work_seconds_count ")[2].split()[0]))
+
+    def inside() -> int:
+        counted = client.get("/metrics").text
+        return int(float(counted.partition("\nsheaves_requests_inside ")[2].split()[0]))
+
+    eventually(lambda: len(workers(server)) == 2 and inside() == 0)
+    before = worked()
+    for worker in workers(server):
+        worker.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(2) as threads:
+        address = f"{server.address}predicted"
+        asked = [threads.submit(httpx.get, address, params=KNOWS, timeout=30) for _ in range(2)]
+        eventually(lambda: inside() == 2)
+        for _ in range(3):
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.get(address, params=KNOWS, timeout=0.1)
+        for worker in workers(server):
+            worker.send_signal(signal.SIGCONT)
+        assert [each.result().status_code for each in asked] == [200, 200]
+    eventually(lambda: inside() == 0)
+    assert worked() == before + 2
+
+
 def test_a_token_is_needed(other: tuple[Server, Path]) -> None:
     address = other[0].address
     asked = f"{address}one/predicted"

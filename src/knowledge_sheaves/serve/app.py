@@ -11,6 +11,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from knowledge_sheaves import __version__
 from knowledge_sheaves.serve.api import interface
+from knowledge_sheaves.serve.frames import Head
 from knowledge_sheaves.serve.gate import Gate
 from knowledge_sheaves.serve.pool import Pool, Unanswered
 from knowledge_sheaves.serve.protocol import BadRequest, asked
@@ -66,17 +67,18 @@ def _endpoint(pool: Pool, model: str, job: str) -> Handler:
         said = asked(request.method, request.headers, request.url.query.encode(), body)
         if said.query is None:
             address = str(request.url.replace(query=""))
-            return await _ask(pool, {"job": "describe", "model": model, "address": address})
+            head = {"job": "describe", "model": model, "address": address}
+            return await _ask(pool, request, head)
         request.state.query = said.query
         head = {"job": job, "model": model, **asdict(said)}
         text = head.pop("query").encode("utf-8", "replace")
-        return await _ask(pool, head, text)
+        return await _ask(pool, request, head, text)
 
     return answer
 
 
-async def _ask(pool: Pool, head: dict[str, object], body: bytes = b"") -> Response:
-    said, content = await pool.ask(head, body)
+async def _ask(pool: Pool, request: Request, head: Head, body: bytes = b"") -> Response:
+    said, content = await pool.ask(head, body, request.is_disconnected)
     headers = {"Vary": "Accept"}
     if said.get("notes"):
         headers["Sheaves-Notes"] = said["notes"].encode("ascii", "replace").decode()

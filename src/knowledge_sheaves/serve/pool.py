@@ -12,7 +12,7 @@ import logging
 import socket
 import sys
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,8 @@ WATCH = 1.0
 
 log = logging.getLogger("knowledge_sheaves.serve")
 Reader = asyncio.StreamReader
+Said = tuple[Head, bytes]
+Gone = Callable[[], Awaitable[bool]]
 
 
 class Unanswered(Exception):
@@ -171,14 +173,18 @@ class Pool:
         await self._renew()
         self._spawn(self._watch())
 
-    async def ask(self, head: Head, body: bytes = b"") -> tuple[Head, bytes]:
-        """What a worker says to a job."""
+    async def ask(self, head: Head, body: bytes = b"", gone: Gone | None = None) -> Said:
+        """What a worker says to a job; ``gone`` tells whether nobody waits for it any more."""
         if self._inside >= self.settings.workers + self.settings.queue:
             raise Unanswered("All workers are busy and the queue is full.", 503, self._retry)
         self._inside += 1
         self.metrics.waiting.set(self._inside)
         try:
+            waits = self._idle.empty()
             worker = await self._free()
+            if waits and gone is not None and await gone():
+                self._release(worker)
+                raise Unanswered("The client left.", 499)
             return await self._asked(worker, head, body)
         finally:
             self._inside -= 1

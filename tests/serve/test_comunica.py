@@ -1,0 +1,77 @@
+"""Comunica, which looks at what kind of source an address is before it asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from serve_cases import Server
+
+pytestmark = pytest.mark.slow
+
+PACKAGE = "@comunica/query-sparql@5.4.1"
+PROGRAM = """
+const { QueryEngine } = require('@comunica/query-sparql');
+const [query, ...sources] = process.argv.slice(2);
+(async () => {
+  const found = await new QueryEngine().queryBindings(query, { sources });
+  const rows = await found.toArray();
+  const plain = row => Object.fromEntries([...row].map(([name, term]) => [name.value, term.value]));
+  console.log(JSON.stringify(rows.map(plain)));
+})();
+"""
+
+
+@pytest.fixture(scope="module")
+def comunica(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with Comunica and a program that asks it."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("npm and node are not installed")
+    folder = tmp_path_factory.mktemp("comunica")
+    command = [npm, "install", "--no-audit", "--no-fund", PACKAGE]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        pytest.skip(f"npm could not install Comunica: {done.stderr[-300:]}")
+    (folder / "ask.js").write_text(PROGRAM)
+    return folder
+
+
+def ask(folder: Path, query: str, source: str) -> list[dict[str, str]]:
+    done = subprocess.run(
+        ["node", "ask.js", query, source],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"NO_PROXY": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", ["", "sparql@"])
+def test_it_asks_for_facts(server: Server, comunica: Path, kind: str) -> None:
+    query = "SELECT ?x ?y { ?x <urn:name:knows> ?y . ?y <urn:name:likes> <urn:name:Fargo> }"
+    found = ask(comunica, query, f"{kind}{server.address}sparql")
+    assert sorted((row["x"], row["y"]) for row in found) == [
+        ("urn:name:Ann", "urn:name:Bob"),
+        ("urn:name:Bob", "urn:name:Cy"),
+    ]
+
+
+def test_it_counts(server: Server, comunica: Path) -> None:
+    found = ask(comunica, "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }", f"{server.address}sparql")
+    assert found == [{"n": "17"}]
+
+
+def test_it_asks_for_predictions(server: Server, comunica: Path) -> None:
+    query = "SELECT ?x { <urn:name:Ann> <urn:name:knows> ?x }"
+    found = ask(comunica, query, f"sparql@{server.address}predicted")
+    assert {"x": "urn:name:Bob"} in found
+    assert len(found) == 5
