@@ -1,10 +1,11 @@
 """How fast a server answers, beside the same calls in process, and what it does when overloaded.
 
 A model of NELL's size (63,361 entities, 400 relations; ``--model`` takes a trained one). For each
-shape of query and each solver: how long one query takes in process and over HTTP; and how many queries a second as many clients get as
-there are workers. Facts are asked of Oxigraph alone and of the server. Then requests come at twice
-the rate that the server can bear, whether they are answered or not: only 200 and 503 may come back,
-memory must not grow, and every answer must be the one that is given in process.
+shape of query and each solver: how long one query takes in process and over HTTP, and how many
+queries a second as many clients get as there are workers. Facts are asked of Oxigraph alone and of
+the server. Then requests come at twice the rate that the server can bear, whether they are answered
+or not: only 200 and 503 may come back, memory must not grow, and every answer must be the one that
+is given in process.
 
 Run with ``make bench`` or ``python bench/serve.py [--model FOLDER] [--overload SECONDS]``.
 """

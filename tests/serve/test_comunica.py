@@ -30,9 +30,12 @@ const [query, ...sources] = process.argv.slice(2);
 @pytest.fixture(scope="module")
 def comunica(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with Comunica and a program that asks it."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
         pytest.skip("npm and node are not installed")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout
+    if int(version.strip().lstrip("v").partition(".")[0]) < 22:
+        pytest.skip(f"Comunica needs node 22 or newer, and this is {version.strip()}")
     folder = tmp_path_factory.mktemp("comunica")
     command = [npm, "install", "--no-audit", "--no-fund", PACKAGE]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
