@@ -168,18 +168,18 @@ def latencies(port: int, asker: Asker, count: int, seconds: float) -> None:
         "| query | solver | in process p50 | HTTP p50 | p95 | p99 | HTTP adds | queries a second |"
     )
     print("|---|---|---:|---:|---:|---:|---:|---:|")
-    client = Client(port)
     for shape in SHAPES:
         asked = questions(asker.graph, shape, count + 5, seed=1)
         for solver in SOLVERS:
+            client = Client(port)
 
             def mine(query: str, solver: str = solver) -> list[str]:
                 return [answer.names[0] for answer in asker.answer(query, solver=solver)]
 
             for query in asked[:5]:
                 assert mine(query) == client.answers(query, solver), "the answers differ"
-            inside, outside = timed(
-                [mine, lambda query, solver=solver: client.answers(query, solver)], asked
+            outside, inside = timed(
+                [lambda query, ask=client.answers, by=solver: ask(query, by), mine], asked
             )
             adds = at(outside, 50) - at(inside, 50)
             print(

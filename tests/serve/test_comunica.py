@@ -17,8 +17,9 @@ pytestmark = pytest.mark.slow
 PACKAGE = "@comunica/query-sparql@5.4.1"
 PROGRAM = """
 const { QueryEngine } = require('@comunica/query-sparql');
-const [query, ...sources] = process.argv.slice(2);
+const [query, value, type] = process.argv.slice(2);
 (async () => {
+  const sources = [type ? { type, value } : value];
   const found = await new QueryEngine().queryBindings(query, { sources });
   const rows = await found.toArray();
   const plain = row => Object.fromEntries([...row].map(([name, term]) => [name.value, term.value]));
@@ -45,9 +46,9 @@ def comunica(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(folder: Path, query: str, source: str) -> list[dict[str, str]]:
+def ask(folder: Path, query: str, source: str, *kind: str) -> list[dict[str, str]]:
     done = subprocess.run(
-        ["node", "ask.js", query, source],
+        ["node", "ask.js", query, source, *kind],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -58,10 +59,10 @@ def ask(folder: Path, query: str, source: str) -> list[dict[str, str]]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("kind", ["", "sparql@"])
-def test_it_asks_for_facts(server: Server, comunica: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", [(), ("sparql",)])
+def test_it_asks_for_facts(server: Server, comunica: Path, kind: tuple[str, ...]) -> None:
     query = "SELECT ?x ?y { ?x <urn:name:knows> ?y . ?y <urn:name:likes> <urn:name:Fargo> }"
-    found = ask(comunica, query, f"{kind}{server.address}sparql")
+    found = ask(comunica, query, f"{server.address}sparql", *kind)
     assert sorted((row["x"], row["y"]) for row in found) == [
         ("urn:name:Ann", "urn:name:Bob"),
         ("urn:name:Bob", "urn:name:Cy"),
@@ -75,6 +76,6 @@ def test_it_counts(server: Server, comunica: Path) -> None:
 
 def test_it_asks_for_predictions(server: Server, comunica: Path) -> None:
     query = "SELECT ?x { <urn:name:Ann> <urn:name:knows> ?x }"
-    found = ask(comunica, query, f"sparql@{server.address}predicted")
+    found = ask(comunica, query, f"{server.address}predicted", "sparql")
     assert {"x": "urn:name:Bob"} in found
     assert len(found) == 5

@@ -23,6 +23,8 @@ from knowledge_sheaves.serve.settings import Settings
 
 HEAD_SECONDS = 10.0
 """How long a client may take to send the head of a request."""
+KEEP_SECONDS = 60
+"""How long a connection may lie idle between two requests: clients keep them for later."""
 LONGEST_HEAD = 256 << 10
 """Bytes of a request's first line and headers: queries may stand in the address."""
 
@@ -157,6 +159,7 @@ async def _serve(
             access_log=False,
             server_header=False,
             h11_max_incomplete_event_size=LONGEST_HEAD,
+            timeout_keep_alive=KEEP_SECONDS,
             timeout_graceful_shutdown=round(settings.time_limit) + 5,
             backlog=2048,
         )
