@@ -68,9 +68,9 @@ class Plan:
         if self.seconds is None:
             return f"{self.model.name}, {self.model.dim} dimensions"
         how = self.training
-        many = "all entities" if how.negatives is None else f"{how.negatives:,}"
+        many = "all entities as" if how.negatives is None else f"{how.negatives:,}"
         return (
-            f"{self.model.name}, {self.model.dim} dimensions, {many} as candidates, batches of "
+            f"{self.model.name}, {self.model.dim} dimensions, {many} candidates, batches of "
             f"{how.batch_size:,}, N3 {how.n3:g}, at most {how.epochs} epochs: "
             f"{_about(self.seconds)}"
         )
