@@ -181,7 +181,7 @@ def latencies(port: int, asker: Asker, count: int, seconds: float) -> None:
             outside, inside = timed(
                 [lambda query, ask=client.answers, by=solver: ask(query, by), mine], asked
             )
-            adds = at(outside, 50) - at(inside, 50)
+            adds = min(outside) - min(inside)  # what else runs here lengthens all but the best
             print(
                 f"| {shape} | {solver} | {at(inside, 50):.1f} | {at(outside, 50):.1f} | "
                 f"{at(outside, 95):.1f} | {at(outside, 99):.1f} | {adds:.1f} | "
@@ -193,7 +193,8 @@ def latencies(port: int, asker: Asker, count: int, seconds: float) -> None:
 def facts(port: int, asker: Asker, count: int) -> None:
     """Facts by Oxigraph alone and by the server."""
     client, engine = Client(port), Sparql(asker)
-    print("| facts | Oxigraph alone p50 | in process p50 | HTTP p50 |\n|---|---:|---:|---:|")
+    print("| facts | Oxigraph alone p50 | in process p50 | HTTP p50 | best |")
+    print("|---|---:|---:|---:|---:|")
     for shape in SHAPES:
         asked = questions(asker.graph, shape, count + 5, seed=2)
         prefixed = {query: f"PREFIX : <urn:name:> {query}" for query in asked}
@@ -205,7 +206,10 @@ def facts(port: int, asker: Asker, count: int) -> None:
             ],
             asked,
         )
-        print(f"| {shape} | {at(alone, 50):.2f} | {at(inside, 50):.2f} | {at(outside, 50):.2f} |")
+        print(
+            f"| {shape} | {at(alone, 50):.2f} | {at(inside, 50):.2f} | {at(outside, 50):.2f} | "
+            f"{min(outside):.2f} |"
+        )
 
 
 def _alone(engine: Sparql, query: str) -> Iterator[object]:
