@@ -115,4 +115,6 @@ async def _unanswered(request: Request, error: Exception) -> Response:
 
 async def _bad_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadRequest)
-    return Response(f"{error}\n", error.status, media_type=PLAIN)
+    # The rest of a body that came too slowly or was too long is not waited for.
+    headers = {"Connection": "close"} if error.status in (408, 413) else {}
+    return Response(f"{error}\n", error.status, headers=headers, media_type=PLAIN)
