@@ -62,7 +62,7 @@ NUMBERS = [f.name for c in (SheafConfig, TrainingConfig) for f in fields(c)]
     "value", [".nan", ".inf", "9" * 30, "9" * 5000, "", "[]", "{}", "[1]", "{a: 1}"]
 )
 def test_every_setting(sheaves: Sheaves, tmp_path: Path, name: str, value: str) -> None:
-    may_be_nothing = ("block", "relation_dim", "clamp", "init", "negatives", "threads")
+    may_be_nothing = ("block", "relation_dim", "clamp", "init", "negatives", "threads", "minutes")
     if value == "" and name in may_be_nothing:
         pytest.skip("nothing is a choice here")
     code, _, err = sheaves("train", "nations", "--set", f"{name}={value}", "--out", tmp_path / "m")

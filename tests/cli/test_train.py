@@ -128,6 +128,7 @@ def test_own_data_with_types_labels_and_another_order_of_columns(
     assert graph.labels == {graph.entities.id("f0"): "Fargo"}
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_model_and_resume_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "model"
     words = ("nations", "--dim", "8", "--patience", "999", "--threads", "1", "--out", out)
@@ -150,6 +151,7 @@ def test_ctrl_c_keeps_the_best_model_and_resume_goes_on(tmp_path: Path) -> None:
     assert json.loads(shown)["epochs"] == ran + 2
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_model(tmp_path: Path) -> None:
     words = ("nations", "--dim", "8", "--patience", "999", "--epochs", "150", "--threads", "1")
     whole = start("train", *words, "--out", tmp_path / "whole")

@@ -34,6 +34,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_four_rows_and_the_same_table_again(queries: Path, tmp_path: Path) -> None:
     settings = TrainingConfig(epochs=2, negatives=None)
     model = train(load("umls"), model_config("complex", dim=8), settings, out=tmp_path / "model")
@@ -62,6 +63,7 @@ def test_four_rows_and_the_same_table_again(queries: Path, tmp_path: Path) -> No
     assert all(path.read_bytes() == saved for path, saved in states.items())
 
 
+@pytest.mark.slow
 def test_every_ingredient_is_a_row_that_is_trained_once(tmp_path: Path) -> None:
     (tmp_path / "rows.yaml").write_text(yaml.safe_dump(SETTINGS, sort_keys=False))
     words = ("umls", "--settings", tmp_path / "rows.yaml", "--out", tmp_path / "out")
@@ -78,6 +80,7 @@ def test_every_ingredient_is_a_row_that_is_trained_once(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "ablation.md").read_text(encoding="utf-8") == table
 
 
+@pytest.mark.slow
 def test_the_base_model_is_the_sum_of_runs_that_are_trained_once(tmp_path: Path) -> None:
     settings = {
         "base": {"model": "complex", "dim": 8, "epochs": 1},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from config_cases import ENTITIES, accepted, all_energies, all_maps, made, small_graph
@@ -31,6 +32,7 @@ def maps_of_all_sizes() -> list[SheafConfig]:
     return [c for c in accepted(all_maps()) if c.sections == 2 and c.tail in tails]
 
 
+@pytest.mark.slow
 def test_chaining_ranks_by_the_scores_whatever_they_are() -> None:
     options = Options(solver="chaining", facts="ignored")
     for config in accepted(all_energies()):

@@ -51,9 +51,8 @@ class Popular(Solver):
     def scores(self, queries: Sequence[Query], chances: bool = True) -> Scores:
         self.check(queries)
         energies = torch.stack([self._energies(query) for query in queries])
-        return Scores(
-            restrict(energies, [query.patterns[0] for query in queries], queries[0].targets[0])
-        )
+        patterns = [query.patterns[0] for query in queries]
+        return Scores(restrict(self.model, energies, patterns, queries[0].targets[0], self.false))
 
     def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
         entities = {query.targets[0]: answer[0]}

@@ -16,6 +16,7 @@ from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.training import TrainingConfig, train
 
 
+@pytest.mark.slow
 def test_steps_and_ranks_on_another_device_are_those_on_the_cpu() -> None:
     assert not problems("training", at_least=50)
 

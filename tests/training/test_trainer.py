@@ -190,6 +190,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return dict(SheafEmbedding.load(folder).state_dict())
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole")
     broken = run(tmp_path / "broken")

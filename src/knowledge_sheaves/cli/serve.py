@@ -45,7 +45,7 @@ def serve(
 
     \b
     Examples:
-      sheaves serve build/umls
+      sheaves serve model/
       sheaves serve umls/ nell/ --host 0.0.0.0 --token-file token.txt
     """
     from knowledge_sheaves.serve.running import address_of, listening, run

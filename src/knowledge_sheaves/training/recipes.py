@@ -126,7 +126,8 @@ def plan(
     if "epochs" in given and "minutes" not in given:
         chosen["minutes"] = None  # whoever counts epochs does not mean minutes
     else:
-        chosen["minutes"] = given.pop("minutes", minutes) / runs
+        given.pop("minutes", None)
+        chosen["minutes"] = minutes / runs
     model, training = configs(chosen | given)
     pace = epoch_seconds(size, model, training, speed) / (1 - VALIDATION)
     if "epochs" not in given:

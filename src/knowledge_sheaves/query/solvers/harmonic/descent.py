@@ -45,6 +45,7 @@ class Descent(Extension):
         self, model: SheafEmbedding, strength: float = 0.0, budget: Budget | None = None
     ) -> None:
         super().__init__(_doubled(model), strength, budget)
+        self.dtype = model.radius.dtype
 
     @property
     def jointly(self) -> None:
@@ -53,7 +54,7 @@ class Descent(Extension):
     def energies(self, batch: QueryGraph, target: Variable) -> Least:
         slots = range(batch.entities.shape[1])
         known = {v: self.vectors(batch, v, batch.entities[:, v]).flatten(1) for v in slots}
-        return Least(self.least(batch, known, batch.vertex(target)))
+        return Least(self.least(batch, known, batch.vertex(target)).to(self.dtype))
 
     def least(self, batch: QueryGraph, known: Points, vertex: int) -> Tensor:
         """The least energy of every entity at a vertex, (queries, entities of its type)."""
