@@ -33,7 +33,7 @@ def test_all_rows_touched_is_the_usual_algorithm(name: str, sparse: bool) -> Non
     torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["adagrad", "adam"])
+@pytest.mark.parametrize("name", OPTIMISERS)
 def test_untouched_rows_stay_as_they_are(name: str) -> None:
     table = nn.Parameter(torch.randn(6, 3))
     before = table.detach().clone()
@@ -43,6 +43,21 @@ def test_untouched_rows_stay_as_they_are(name: str) -> None:
     assert moved.tolist() == [False, True, False, False, True, False]
     untouched = optimiser.state[table]
     assert all(not value[0].any() for value in untouched.values())
+
+
+def test_rowwise_adagrad_keeps_one_number_a_row() -> None:
+    """The sum of the mean squared gradients of a row, by which all of the row is divided."""
+    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    table = nn.Parameter(start.clone())
+    optimiser = OPTIMISERS["rowwise-adagrad"]([table], lr=0.1)
+    expected, total = start.clone(), torch.zeros(3)
+    for step in range(3):
+        table.grad = torch.randn(3, 4, generator=torch.Generator().manual_seed(step))
+        optimiser.step()
+        total += table.grad.square().mean(1)
+        expected -= 0.1 * table.grad / total.sqrt().unsqueeze(1)
+    assert optimiser.state[table]["sum"].shape == (3,)
+    torch.testing.assert_close(table.detach(), expected)
 
 
 def test_sparse_adagrad_is_torchs_sparse_adagrad() -> None:
