@@ -30,7 +30,9 @@ class SheafConfig:
     ``norm`` and ``power`` say how a residual is measured when scores are compared, ‖ρ‖_norm^power;
     harmonic extension always uses the square. ``space="torus"`` takes differences modulo 1.
     ``biases="by-end"`` gives an entity one bias as head and another as tail. ``clamp`` shortens
-    F_h x_h and F_t x_t to that length, in the same norm, before scores are compared.
+    F_h x_h and F_t x_t to that length, in the same norm, before scores are compared. ``type_dim``
+    gives every class of the graph so many coordinates of its own, beside the ``dim`` that all
+    entities share (see `hierarchy`).
 
     >>> SheafConfig(name="mine", dim=32, block=2, head="rotation").n_blocks
     16
@@ -44,6 +46,7 @@ class SheafConfig:
     translation: bool | Literal["projected"] = False
     biases: bool | Literal["by-end"] = False
     relation_dim: int | None = None
+    type_dim: int | None = None
     sections: int = 1
     lifted: bool = False
     norm: float = 2
@@ -74,7 +77,7 @@ class SheafConfig:
                 raise InputError(
                     f"{name} must be a whole number above 0, not {getattr(self, name)!r}."
                 )
-        for name in ("block", "relation_dim"):
+        for name in ("block", "relation_dim", "type_dim"):
             value = getattr(self, name)
             if value is not None and not _whole(value):
                 raise InputError(
@@ -103,6 +106,8 @@ class SheafConfig:
 
     def _check_sizes(self) -> None:
         """Whether the maps can have the size that the stalks ask for."""
+        if self.type_dim is not None:
+            self._check_classes()
         width = height = self.dim // self.n_blocks
         if self.relation_dim is not None:
             if self.tail == "identity":
@@ -122,6 +127,27 @@ class SheafConfig:
             raise InputError(
                 "A projected translation goes through the head map, which must be square: leave "
                 "out relation_dim, or use translation: true."
+            )
+
+    def _check_classes(self) -> None:
+        """Whether maps can see the coordinates that classes have beside the shared ones."""
+        assert self.type_dim is not None, "asked for only then"
+        free = self.head == "free" and (self.lifted or self.tail in ("free", TIED))
+        if not free or self.space != "vector":
+            raise InputError(
+                "Classes have coordinates of their own under maps that are free where they look at "
+                "entities: with type_dim choose rescal, distmult, se, pairre, transr or "
+                "translational."
+            )
+        if self.translation == "projected":
+            raise InputError(
+                "A projected translation goes through the head map, which is not square where "
+                "classes have coordinates of their own: use translation: true."
+            )
+        if self.type_dim % self.n_blocks:
+            raise InputError(
+                f"type_dim {self.type_dim} cannot be cut into the model's {self.n_blocks} equal "
+                f"blocks: choose a multiple of {self.n_blocks}."
             )
 
     @property

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 import torch
 
+from knowledge_sheaves.embedding.hierarchy import Layout, layout
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import Relation
 from knowledge_sheaves.graph.labels import Name, label_of
@@ -279,38 +280,34 @@ def _blocks(
     model: SheafEmbedding,
 ) -> Iterator[tuple[CellularSheaf, np.ndarray, np.ndarray]]:
     """The sheaf of every block on the graph, with the vectors and the translations in it."""
-    count, k = model.num_relations, model.config.sections
-    schema, typing = model.graph.schema.graph, model.graph.typing
-    knowledge = model.knowledge_sheaf()  # refuses what has no linear sheaf
-    with torch.no_grad():
-        heads = [model.maps.map("head", e).blocks.double() for e in range(count)]
-        tails = [model.maps.map("tail", e).blocks.double() for e in range(count)]
-        z = None if knowledge.translation is None else model.translation(torch.arange(count))
+    model.knowledge_sheaf()  # refuses what has no linear sheaf
+    k, parts = model.config.sections, layout(model)
+    widths = [len(columns) for columns in parts.columns]
     for n in range(model.n_blocks):
         sheaf = CellularSheaf.from_maps(
-            schema,
-            model.widths,
-            [BlockMap(f[n : n + 1]) for f in heads],
-            [BlockMap(g[n : n + 1]) for g in tails],
+            parts.schema.graph,
+            widths,
+            [BlockMap(f[n : n + 1].double()) for f in parts.heads],
+            [BlockMap(g[n : n + 1].double()) for g in parts.tails],
         )
-        on_graph = sheaf.pullback(typing)
-        x = _vectors(model, n)
+        on_graph = sheaf.pullback(parts.typing)
         b = torch.zeros(int(on_graph.edge_offsets[-1]), k, dtype=torch.float64)
-        if z is not None:
-            moves = [z[e, n, : int(d)].double() for e, d in enumerate(sheaf.edge_dims)]
-            b = sheaf.pullback_edges(torch.cat(moves), typing)
-        yield on_graph, x, b.numpy()
+        if parts.moves is not None:
+            moves = torch.cat([move[n].double() for move in parts.moves])
+            b = sheaf.pullback_edges(moves, parts.typing)
+        yield on_graph, _vectors(model, n, parts), b.numpy()
     if model.config.energy.on_sphere:
         yield _lifted(model)
 
 
-def _vectors(model: SheafEmbedding, block: int) -> np.ndarray:
-    parts: list[np.ndarray] = [np.empty(0)] * model.graph.num_entities
+def _vectors(model: SheafEmbedding, block: int, parts: Layout) -> np.ndarray:
+    found: list[np.ndarray] = [np.empty(0)] * model.graph.num_entities
+    kinds = parts.typing.vertex_map
     for kind in range(len(model.widths)):
         rows = model.entities.of_type(kind)[:, block].detach().double().numpy()
         for entity, row in zip(model.entities_of_type(kind).tolist(), rows, strict=True):
-            parts[entity] = row
-    return np.concatenate(parts)
+            found[entity] = row[parts.columns[kinds[entity]].numpy()]
+    return np.concatenate(found)
 
 
 def _lifted(model: SheafEmbedding) -> tuple[CellularSheaf, np.ndarray, np.ndarray]:

@@ -94,6 +94,11 @@ def _check_additive(config: SheafConfig) -> None:
             f"The scores of {config.name} are not squared Euclidean lengths, so they do not add "
             "up over a direct sum: use models with norm 2 and power 2, or lifted ones."
         )
+    if config.type_dim is not None:
+        raise InputError(
+            "Models whose classes have coordinates of their own have no direct sum of the same "
+            "kind: train them without type_dim."
+        )
     if config.block is None or config.relation_dim is not None:
         raise InputError(
             "Maps that are one block each have no direct sum of the same kind: use models with a "

@@ -2,13 +2,14 @@
 
 Relations whose maps have the same constraint and block size share one table of parameters; a
 relation's end is a row in it. A tied or symmetric relation uses one row at both ends, and the parts
-of a relation that the schema marks as shared use one row together.
+of a relation that the schema marks as shared use one row together. Where a stalk has coordinates
+of classes that a relation is not about, its maps are zero there: (F | 0).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -60,11 +61,23 @@ class MapSpec:
         return known if not self.turned or square else Gram.GENERAL
 
 
+class Seen(NamedTuple):
+    """What the maps of every edge see of stalks that have more, and what they may give.
+
+    ``columns`` are of stalks of entities, ``rows`` of those of relations: (ends, edges, …).
+    """
+
+    columns: Tensor
+    rows: Tensor
+
+
 class RelationMaps(nn.Module):
     """Head and tail maps of every edge of a schema, built from parameters on demand."""
 
     index: Tensor
     through_of: Tensor
+    columns_seen: Tensor
+    rows_seen: Tensor
 
     def __init__(
         self,
@@ -72,6 +85,7 @@ class RelationMaps(nn.Module):
         heads: Sequence[MapSpec],
         tails: Sequence[MapSpec],
         through: Mapping[int, int] | None = None,
+        seen: Seen | None = None,
     ) -> None:
         """``through`` gives edges a map A, by number, behind those of both their ends: A F."""
         super().__init__()
@@ -111,6 +125,32 @@ class RelationMaps(nn.Module):
             end: all(s.constraint.name == "identity" for s in specs[end]) and len(sizes[end]) <= 1
             for end in specs
         }
+        self.see_all = seen is None
+        nothing = torch.zeros(0, dtype=torch.bool)
+        columns, rows = seen or (nothing, nothing)
+        self.register_buffer("columns_seen", columns, persistent=False)
+        self.register_buffer("rows_seen", rows, persistent=False)
+
+    def _mask(self, end: End, edges: Tensor) -> Tensor:
+        """Which entries of blocks can be other than 0: (edges, 1, rows, cols)."""
+        e = 0 if end == "head" else 1
+        rows, columns = self.rows_seen[e, edges], self.columns_seen[e, edges]
+        return (rows.unsqueeze(2) & columns.unsqueeze(1)).unsqueeze(1)
+
+    def learned(self) -> list[Tensor]:
+        """Which parameters of each group have a say, (rows, parameters of a block)."""
+        found = [torch.zeros(len(t), t.shape[2], dtype=torch.bool) for t in self.parameters_of]
+        ends: tuple[End, ...] = ("head", "tail")
+        for e, end in enumerate(ends):
+            for edge, (g, row, turned) in enumerate(self.index[e].T.tolist()):
+                constraint, rows, cols = self.groups[g]
+                if self.see_all or constraint.count(rows, cols) != rows * cols:
+                    found[g][row] = True
+                    continue
+                mask = self._mask(end, torch.tensor([edge], device=self.index.device))[0, 0].cpu()
+                mask = mask.T if turned else mask
+                found[g][row] |= mask[:rows, :cols].flatten()
+        return found
 
     def reset(self, generator: torch.Generator, spread: float, near_identity: bool) -> None:
         """Start from the identity plus noise, or from noise alone."""
@@ -125,6 +165,9 @@ class RelationMaps(nn.Module):
                     noise = (torch.rand(table.shape, generator=generator) - 0.5) * torch.pi
                     noise[..., :-1] *= spread  # a scale in front of the angle stays near 1
                 table.copy_(noise + start)
+            if not self.see_all:
+                for table, kept in zip(self.parameters_of, self.learned(), strict=True):
+                    table.mul_(kept.unsqueeze(1).to(table.device))
             if self.through is not None:
                 noise = torch.randn(self.through.shape, generator=generator) * spread
                 self.through.copy_(noise + torch.eye(self.rows).flatten())
@@ -139,7 +182,8 @@ class RelationMaps(nn.Module):
 
     def blocks(self, end: End, edges: Tensor) -> Tensor:
         """The maps of some edges, (edges, n_blocks, rows, cols), zero beyond smaller ones."""
-        return self.behind(edges, self._blocks(end, edges))
+        built = self._blocks(end, edges)
+        return self.behind(edges, built if self.see_all else built * self._mask(end, edges))
 
     def _blocks(self, end: End, edges: Tensor) -> Tensor:
         index = self.index[0 if end == "head" else 1]
@@ -200,8 +244,10 @@ class RelationMaps(nn.Module):
         """The map at one end of one edge, in its own size."""
         group, row, turned = self.index[0 if end == "head" else 1][:, edge].tolist()
         rows = torch.tensor([row], device=self.index.device)
-        built = self._build(2 * group + turned, rows)
-        return BlockMap(self.behind(torch.tensor([edge], device=rows.device), built)[0])
+        built, place = self._build(2 * group + turned, rows), torch.tensor([edge]).to(rows)
+        if not self.see_all:
+            built = built * self._mask(end, place)[..., : built.shape[-2], : built.shape[-1]]
+        return BlockMap(self.behind(place, built)[0])
 
 
 def _apply_together(blocks: Tensor, place: Tensor, counts: Tensor, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from knowledge_sheaves.embedding.config import TIED, SheafConfig
 from knowledge_sheaves.embedding.energies.base import favour, less_favour
+from knowledge_sheaves.embedding.hierarchy import check_hierarchy, own_columns, seen_by
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
 from knowledge_sheaves.embedding.priors import implications, inverse_pairs, map_rules
@@ -63,6 +64,11 @@ class SheafEmbedding(nn.Module):
         schema = graph.schema
         self.n_blocks = config.n_blocks
         self.widths = [self._width(t.name, t.dim or config.dim) for t in schema.types]
+        self.shared_width = self.widths[0]
+        if config.type_dim:
+            check_hierarchy(graph)
+            each = config.type_dim // self.n_blocks
+            self.widths = [self.shared_width + each * len(graph.ancestry.names)]
         forward = schema.relations
         edges = [(r, r.head, r.tail) for r in forward]
         if config.reciprocal:
@@ -75,12 +81,12 @@ class SheafEmbedding(nn.Module):
         specs += [self._backwards(*specs[i]) for i in range(len(edges) - own)]
         moved = self._read_backwards(specs)
         through = self._implied(specs, moved)
-        self.maps = RelationMaps(
-            self.n_blocks, [head for head, _ in specs], [tail for _, tail in specs], through
-        )
-        self.entities = EntityTables(
-            graph.entity_types.astype(np.int64), self.widths, self.n_blocks, config.sections
-        )
+        heads, tails = [head for head, _ in specs], [tail for _, tail in specs]
+        seen = seen_by(self, heads, tails) if config.type_dim else None
+        self.maps = RelationMaps(self.n_blocks, heads, tails, through, seen)
+        sizes = (self.widths, self.n_blocks, config.sections)
+        mine = own_columns(self) if config.type_dim else None
+        self.entities = EntityTables(graph.entity_types.astype(np.int64), *sizes, mine)
         size = self.n_blocks * self.maps.rows * config.sections
         self.translations = nn.Parameter(torch.empty(own, size)) if config.translation else None
         columns = 2 if config.biases == "by-end" else 1
@@ -129,7 +135,7 @@ class SheafEmbedding(nn.Module):
         if tail_rule == "identity":
             rows = narrow
         else:
-            dim = relation.dim or config.relation_dim
+            dim = relation.dim or config.relation_dim or (config.type_dim and config.dim)
             rows = max(wide, narrow) if dim is None else self._width(relation.name, dim)
         if config.translation == "projected" and rows != wide:
             raise InputError(
@@ -211,7 +217,11 @@ class SheafEmbedding(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        return sum(p.numel() for p in self.parameters())
+        """How many numbers are learned; zeros by structure are none."""
+        zeros = self.entities.num_zeros
+        if not self.maps.see_all:
+            zeros += self.n_blocks * sum(int((~kept).sum()) for kept in self.maps.learned())
+        return sum(p.numel() for p in self.parameters()) - zeros
 
     def reset(self, seed: int = 0) -> None:
         """Draw the first values of all parameters."""
@@ -232,6 +242,7 @@ class SheafEmbedding(nn.Module):
     @torch.no_grad()
     def refresh(self) -> None:
         """After a change of the vectors: how large a sphere holds all of them."""
+        self.entities.clear()
         if self.config.energy.on_sphere:
             largest = [t.square().sum(1).max() for t in self.entities.tables if len(t)]
             self.radius.copy_(torch.stack(largest).max().sqrt())

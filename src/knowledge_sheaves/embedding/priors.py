@@ -72,6 +72,8 @@ def implications(config: SheafConfig, relations: Sequence[Relation]) -> list[tup
     """
     if config.lifted or config.head != "free" or config.tail not in ("free", TIED):
         return []
+    if config.type_dim:  # r may see classes that s does not
+        return []
     place = {(each.name, each.head, each.tail): edge for edge, each in enumerate(relations)}
     pairs = [
         (edge, place[each.subproperty_of, each.head, each.tail])

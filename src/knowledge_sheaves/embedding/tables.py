@@ -1,4 +1,8 @@
-"""Entity vectors: one table per width of stalk, entities of a type in consecutive rows."""
+"""Entity vectors: one table per width of stalk, entities of a type in consecutive rows.
+
+Where classes have coordinates of their own, a stalk is wide enough for those of all classes, and an
+entity has zeros for those that are not its own, which stay zeros.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.graph import BoolArray, IntArray
 
 
 class EntityTables(nn.Module):
@@ -18,10 +22,18 @@ class EntityTables(nn.Module):
 
     table_of: Tensor
     row_of: Tensor
+    own: Tensor
+    group_of: Tensor
 
     def __init__(
-        self, entity_types: IntArray, widths: list[int], n_blocks: int, sections: int
+        self,
+        entity_types: IntArray,
+        widths: list[int],
+        n_blocks: int,
+        sections: int,
+        own: tuple[IntArray, BoolArray] | None = None,
     ) -> None:
+        """``own`` has the group of every entity, and which coordinates of a block groups have."""
         super().__init__()
         self.n_blocks, self.sections = n_blocks, sections
         self.sparse = True
@@ -46,6 +58,10 @@ class EntityTables(nn.Module):
             nn.Parameter(torch.empty(size, n_blocks * width * sections))
             for size, width in zip(sizes, self.widths, strict=True)
         )
+        self.shared = own is None
+        groups, columns = own or (np.zeros(0, np.int64), np.zeros((0, 0), bool))
+        self.register_buffer("group_of", torch.from_numpy(groups), persistent=False)
+        self.register_buffer("own", torch.from_numpy(columns), persistent=False)
 
     @property
     def width(self) -> int:
@@ -57,6 +73,27 @@ class EntityTables(nn.Module):
             for table in self.tables:
                 draw = torch.rand if uniform else torch.randn
                 table.copy_(spread * draw(table.shape, generator=generator))
+        self.clear()
+
+    @torch.no_grad()
+    def clear(self) -> None:
+        """Make the coordinates zero that entities do not have."""
+        if not self.shared:
+            entities = torch.arange(len(self.row_of), device=self.row_of.device)
+            (table,) = self.tables
+            kept = table[self.row_of].unflatten(1, (self.n_blocks, -1, self.sections))
+            table[self.row_of] = (kept * self._mine(entities)).flatten(1)
+
+    @property
+    def num_zeros(self) -> int:
+        """How many numbers are zeros that nothing is learned for."""
+        if self.shared:
+            return 0
+        return int((~self.own[self.group_of]).sum()) * self.n_blocks * self.sections
+
+    def _mine(self, entities: Tensor) -> Tensor:
+        """Which coordinates entities have: (entities, 1, width, 1)."""
+        return self.own[self.group_of[entities]][:, None, :, None]
 
     def lookup(self, entities: Tensor, width: int | None = None) -> Tensor:
         """The vectors of some entities, (n, n_blocks, width, k), zero beyond narrower ones.
@@ -66,7 +103,8 @@ class EntityTables(nn.Module):
         """
         width = self.width if width is None else width
         if len(self.tables) == 1:
-            return self._fit(self._rows(0, self.row_of[entities]), width)
+            vectors = self._rows(0, self.row_of[entities])
+            return self._fit(vectors if self.shared else vectors * self._mine(entities), width)
         tables = self.table_of[entities]
         out: Tensor | None = None
         for number in tables.unique().tolist():

@@ -191,11 +191,13 @@ class Classes:
                 found[place] = shown | bare | self._fitting(wanted)
         return np.asarray(found)
 
+    def with_ancestors(self, name: str) -> set[str]:
+        """Return a type and all that are more general, by name."""
+        return self._hierarchy.with_ancestors([name])
+
     def _fitting(self, wanted: Sequence[str]) -> BoolArray:
         """Which groups have one of the types, or a subclass of one."""
-        kinds = [
-            not self._hierarchy.with_ancestors([name]).isdisjoint(wanted) for name in self.names
-        ]
+        kinds = [not self.with_ancestors(name).isdisjoint(wanted) for name in self.names]
         return np.asarray(self.groups[1] @ np.array(kinds, np.int64) > 0)
 
     @cached_property

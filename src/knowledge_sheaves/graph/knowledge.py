@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph.ancestry import Ancestry
 from knowledge_sheaves.graph.arrays import (
     BoolArray,
     Columns,
@@ -255,6 +256,11 @@ class KnowledgeGraph(Lookups):
         names = self.schema.relation_names
         ends = {"head": heads, "tail": tails}
         return {end: self.classes.possible(end, edges, at, names) for end, at in ends.items()}
+
+    @cached_property
+    def ancestry(self) -> Ancestry:
+        """The classes that relations are about, and who is of them, ancestors included."""
+        return Ancestry.of_graph(self)
 
     @cached_property
     def by_name(self) -> KnowledgeGraph:

@@ -22,8 +22,9 @@ def training_bytes(model: SheafConfig, graph: KnowledgeGraph) -> int:
     >>> training_bytes(model_config("rescal", dim=1000), graph)  # two maps of a million numbers
     24024000
     """
-    numbers = graph.num_entities * model.dim * model.sections
-    width = model.dim // model.n_blocks
+    classes = len(graph.ancestry.names) if model.type_dim else 0
+    whole = model.dim + (model.type_dim or 0) * classes
+    numbers, width = graph.num_entities * whole * model.sections, whole // model.n_blocks
     ends = (model.head,) if model.tail == TIED else (model.head, model.tail)
     maps = model.n_blocks * sum(CONSTRAINTS[end].count(width, width) for end in ends)
     edges = len(graph.schema.relations) * (2 if model.reciprocal is True else 1)
