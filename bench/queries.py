@@ -19,9 +19,9 @@ import torch
 from _measure import interleaved, peak_gib
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.query import Options, Query, scores
-from knowledge_sheaves.query.answers import top
 from knowledge_sheaves.query.pattern import Edge, Pattern
 from knowledge_sheaves.sheaf import BlockMap
 

@@ -12,6 +12,7 @@ from knowledge_sheaves.embedding import Pairs, Scoring, SheafConfig, SheafEmbedd
 from knowledge_sheaves.embedding.about import describe
 from knowledge_sheaves.embedding.known import ALL
 from knowledge_sheaves.embedding.nearest import Neighbour, neighbours
+from knowledge_sheaves.embedding.search.kept import AUTO
 from knowledge_sheaves.embedding.storage import dataset_of, measured
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
@@ -72,7 +73,8 @@ class Model(Asker):
 
         With ``new`` known facts are left out.
         """
-        predictor = Predictor(self.model, self.options.known or ALL)
+        told = self.options.settings.get("search", AUTO)
+        predictor = Predictor(self.model, self.options.known or ALL, told)
         return predictor.predict(head, relation, tail, top=top, new=new)
 
     def sparql(self, query: str, form: str | None = None, *, facts_only: bool = False) -> Result:

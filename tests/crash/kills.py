@@ -113,6 +113,11 @@ CASES = {
         lambda f: of_model(f / "first"),
         made_so=sound_if_there("first"),
     ),
+    "index": Case(
+        ("index", "first", "--least", "1"),
+        lambda f: of_bytes(f / "first" / "nearest" / "0.safetensors") + of_model(f / "first"),
+        made_so=sound_if_there("first"),
+    ),
     "evaluate": Case(
         ("evaluate", "first"),
         lambda f: of_model(f / "first"),

@@ -29,6 +29,7 @@ WRITERS = {
     "export parquet": ("export", "model", "--out", "out"),
     "export npy": ("export", "model", "--format", "npy", "--out", "out"),
     "export tsv": ("export", "model", "--format", "tsv", "--out", "out"),
+    "index": ("index", "model", "--least", "1"),
     "sum": ("sum", "model", "model", "--out", "new"),
 }
 
@@ -101,8 +102,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_leaves_nothing_cut(name: str, small_disk: Path, commands: Commands) -> None:
     before = contents(small_disk)
     said = commands.run(small_disk, *WRITERS[name]).sentence
-    if name.startswith("train"):
-        assert "MiB, and its disk has" in said, "known before the training"
+    if name.startswith(("train", "index")):
+        assert "MiB, and its disk has" in said, "known before the work"
     else:
         assert "cannot be written: No space left on device" in said
     assert contents(small_disk) == before

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_sheaves.query.answers import BLOCK, top
+from knowledge_sheaves.embedding.search.top import BLOCK, top
 from knowledge_sheaves.query.batches import alike, canonical
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query
 

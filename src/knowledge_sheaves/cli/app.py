@@ -19,6 +19,7 @@ from knowledge_sheaves.cli.consistency import consistency
 from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
+from knowledge_sheaves.cli.index import index
 from knowledge_sheaves.cli.info import info
 from knowledge_sheaves.cli.mcp import mcp
 from knowledge_sheaves.cli.neighbours import neighbours
@@ -69,6 +70,7 @@ for command in (
     evaluate,
     benchmark,
     calibrate,
+    index,
     predict,
     query,
     ask,

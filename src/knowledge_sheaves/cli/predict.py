@@ -8,7 +8,7 @@ import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, Top, print_json, print_table, without_empty
-from knowledge_sheaves.cli.solvers import Known
+from knowledge_sheaves.cli.solvers import Known, Search
 
 
 def predict(
@@ -19,6 +19,7 @@ def predict(
     top: Top = 10,
     new: Annotated[bool, typer.Option("--new", help="Leave out what is known already.")] = False,
     known: Known = "all",
+    search: Search = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Predict what is missing: give two of --head, --relation and --tail.
@@ -35,7 +36,7 @@ def predict(
     from knowledge_sheaves.ranking import Predictor, temperature
 
     asked = {"head": head, "relation": relation, "tail": tail}
-    predictor = Predictor(load_model(model), known)
+    predictor = Predictor(load_model(model), known, search)
     answers = [a.to_dict() for a in predictor.predict(**asked, top=top, new=new)]
     if as_json:
         print_json({"query": asked, "answers": answers})
@@ -44,5 +45,5 @@ def predict(
     if len(predictor.graph.type_names) == 1:
         answers = [answer | {"type": None} for answer in answers]
     title = "  ".join(word or "?" for word in asked.values())
-    notes = temperature(predictor.model).notes if answers else ("No answers.",)
+    notes = (*temperature(predictor.model).notes, *predictor.notes) if answers else ("No answers.",)
     print_table(title, without_empty(answers), " ".join(notes))

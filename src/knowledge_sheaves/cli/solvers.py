@@ -29,6 +29,11 @@ Known = Annotated[
     typer.Option(help="Which facts count as known: all that were given, or training's alone."),
 ]
 
+Search = Annotated[
+    Literal["auto", "full", "exact", "quick"],
+    typer.Option(help="Find the best by all entities, by all codes of an index, or by some lists."),
+]
+
 
 def make_options(solver: str, told: Sequence[str] | None, **more: Any) -> Options:
     """Options from what the command line says."""

@@ -14,6 +14,7 @@ from knowledge_sheaves.embedding.folder import (
     GENERATION,
     MEASURED,
     METRICS,
+    NEAREST,
     SEALED,
     STATEMENTS,
     WEIGHTS,
@@ -25,6 +26,7 @@ from knowledge_sheaves.embedding.folder import (
 )
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.embedding.numbers import not_numbers
+from knowledge_sheaves.embedding.search.kept import check_index
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import reading
 
@@ -74,6 +76,8 @@ def _findings(folder: Path) -> list[Finding]:
         found.append(_finding(folder / METRICS, lambda _: read_metrics(folder, config)))
     if MEASURED in config:
         found += [replace(each, file=f"{MEASURED}/{each.file}") for each in _judge(folder, config)]
+    if (folder / NEAREST).exists():
+        found.append(_finding(folder / NEAREST, lambda _: check_index(folder, config)))
     if not any(finding.problem for finding in found):
         # Files that are as they were saved, and yet no model: that is of the folder as a whole.
         problem = _problem(lambda: SheafEmbedding.load(folder))

@@ -31,7 +31,9 @@ INDEX = "index"
 """The folder of the index for SPARQL, made when it is needed."""
 MEASURED = "measured"
 """The folder, in that of a model, of the one that never saw the held-out facts."""
-OWN = (CONFIG, *SEALED, STATEMENTS, METRICS, MEASURED, INDEX)
+NEAREST = "nearest"
+"""The folder of the index for the best answers, made by `sheaves index`."""
+OWN = (CONFIG, *SEALED, STATEMENTS, METRICS, MEASURED, INDEX, NEAREST)
 GENERATION = "generation"
 HASHED = 64 * 2**20
 """Files of tensors that are larger are not read whole on loading: they may be memory-mapped."""

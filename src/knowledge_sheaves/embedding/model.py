@@ -112,6 +112,7 @@ class SheafEmbedding(nn.Module):
         self.edges_with_maps = own
         self.networks = nn.ModuleDict()
         self._kept: dict[object, object] = {}
+        self._saved: object = None
         self._siblings: dict[tuple[End, torch.device], Siblings] = {}
         self._possible: dict[tuple[End, torch.device], Possible] = {}
         self.reset(seed)
@@ -368,6 +369,15 @@ class SheafEmbedding(nn.Module):
         """What changes whenever a parameter does."""
         held = (p for part in self._parts for p in part._parameters.values() if p is not None)
         return tuple((p.data_ptr(), p._version) for p in held)
+
+    def mark_saved(self) -> None:
+        """Remember that the folder holds these very parameters."""
+        self._saved = self._state()
+
+    @property
+    def is_as_saved(self) -> bool:
+        """Whether no parameter has changed since the model was saved or loaded."""
+        return self._saved == self._state()
 
     def keep(self, key: object, make: Callable[[], T]) -> T:
         """What a model always gives alike, computed once and kept until a parameter changes."""

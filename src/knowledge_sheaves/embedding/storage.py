@@ -11,6 +11,7 @@ metrics.json          how good it is (may be absent)
 training.csv          how training went (given by the trainer; may be absent)
 measured/             the model that never saw the held-out facts, where this one learned them
 index/                the facts as SPARQL searches them, where they are many (made when needed)
+nearest/              the entities as answers are searched for (made by `sheaves index`)
 
 Every save draws a generation, an id that stands in the headers of its files: files of two saves are
 never taken for one model, however large they are. Text files are held against their checksums
@@ -286,7 +287,7 @@ def tensors_written() -> Iterator[None]:
 
 def save_metrics(metrics: Mapping[str, Any], folder: Path, generation: str | None = None) -> None:
     """Write how good a model is into its folder; ``generation`` says which model was measured."""
-    with _same_model(folder, generation, "metrics") as config:
+    with same_model(folder, generation, "metrics") as config:
         write_text(folder / METRICS, _metrics_text(metrics, config.get(GENERATION)))
 
 
@@ -297,14 +298,14 @@ def save_calibration(
 
     ``generation`` says which model was calibrated.
     """
-    with _same_model(folder, generation, "calibration") as config:
+    with same_model(folder, generation, "calibration") as config:
         info = config.get("info") or ModelInfo().to_dict()
         said = _plain(config | {"info": info | {"calibration": dict(calibration)}})
         write_json(folder / CONFIG, sealed(said))
 
 
 @contextmanager
-def _same_model(folder: Path, generation: str | None, what: str) -> Iterator[dict[str, Any]]:
+def same_model(folder: Path, generation: str | None, what: str) -> Iterator[dict[str, Any]]:
     """Keep other writers out, and make sure that the folder still holds the model that is meant."""
     with said_of(folder), changing(folder):
         config = read_config(folder)
@@ -327,6 +328,7 @@ def load(cls: type[Model], folder: Path) -> Model:
         return model
     # Some is read when it is needed; by then the folder is in its place again.
     model.info.place = folder.resolve()
+    model.mark_saved()
     if isinstance(model.info.measured, Judge):
         model.info.measured = model.info.measured._replace(folder=model.info.place / MEASURED)
     if isinstance(model.info.statements, Kept):

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.numbers import are_moderate, check_scores
+from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import BoolArray
-from knowledge_sheaves.query.answers import Answers, Wanted, top
+from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.batches import alike, by_shape, slices
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.explanation import LIKELY, Explanation
@@ -23,7 +24,7 @@ from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query, Variable
-from knowledge_sheaves.query.solvers.base import Combinations, Scores, Solver
+from knowledge_sheaves.query.solvers.base import Combinations, Hidden, Scores, Solver
 
 TOP = 10
 ROWS_A_QUERY = 8
@@ -79,6 +80,11 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         raise InputError(f"{UNTOLD[:-1]}: ask for all answers, or raise the memory limit.")
     if len(queries[0].targets) > 1:
         return _answer_jointly(solver, queries, wanted, known)
+    hidden = [_hidden(solver.model, wanted, *each) for each in zip(queries, known, strict=True)]
+    best = solver.best(queries, wanted.top, hidden)
+    if best is not None:
+        rows = zip(queries, best, known, strict=True)
+        return [_answers(solver, query, each, facts) for query, each, facts in rows]
     energies, chances = scores_of(solver, queries)
     _exclude(energies, solver.model, wanted, known)
     values, ids = top(energies, wanted.top)
@@ -203,6 +209,20 @@ def scores(
     This is what benchmarks rank by: known are the facts of training, unless the options say more.
     """
     return scores_of((options or Options()).start(model, measures=True), queries, chances)
+
+
+def _hidden(model: SheafEmbedding, wanted: Wanted, query: Query, known: IntArray | None) -> Hidden:
+    """Who is not to be shown as an answer of a query."""
+    mask: Tensor | None = None
+    ids = sorted(wanted.deny)
+    if wanted.allow is not None or wanted.kind is not None:
+        mask = _excluded(model, wanted)
+    for _, kind in query.types:
+        others = torch.from_numpy(~model.graph.is_of_type(kind)).to(model.device)
+        mask = others if mask is None else mask | others
+    if wanted.only_new and known is not None:
+        ids += np.asarray(known, dtype=np.int64).ravel().tolist()
+    return Hidden(mask, torch.tensor(ids, device=model.device) if ids else None)
 
 
 def _excluded(model: SheafEmbedding, wanted: Wanted) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,7 +21,9 @@ from knowledge_sheaves.embedding.known import (
     known_splits,
 )
 from knowledge_sheaves.embedding.numbers import check_scores
-from knowledge_sheaves.embedding.probability import probabilities
+from knowledge_sheaves.embedding.probability import EPSILON, probabilities
+from knowledge_sheaves.embedding.search.ends import best_ends
+from knowledge_sheaves.embedding.search.kept import AUTO, search_mode
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.labels import quoted
@@ -72,6 +75,8 @@ def _named(relation: Relation) -> tuple[str, str | None]:
 class Predictor:
     """Asks a model for facts by name; ``known`` says which count as known (`embedding.known`).
 
+    ``search`` says how entities are found (`embedding.search`); ``notes`` are of the last answer.
+
     >>> from knowledge_sheaves.embedding import model_config
     >>> from knowledge_sheaves.graph import KnowledgeGraph
     >>> graph = KnowledgeGraph.from_triples([("Ann", "knows", "Bob"), ("Bob", "knows", "Cy")])
@@ -81,15 +86,16 @@ class Predictor:
     [('Ann', None), ('Bob', 'train'), ('Cy', None)]
     """
 
-    def __init__(self, model: SheafEmbedding, known: str = ALL) -> None:
+    def __init__(self, model: SheafEmbedding, known: str = ALL, search: str = AUTO) -> None:
         if not isinstance(model, SheafEmbedding):
             raise InputError(
                 "A Predictor takes a SheafEmbedding; what `load` and `train` of knowledge_sheaves "
                 "return has a predict of its own."
             )
         check_known(known)
-        self.model, self.known = model, known
+        self.model, self.known, self.search = model, known, search
         self.graph = model.graph
+        self.notes: tuple[str, ...] = ()
 
     @cached_property
     def splits(self) -> dict[str, KnowledgeGraph]:
@@ -134,21 +140,37 @@ class Predictor:
         name = find_relation(self.graph, relation)
         side: End = "head" if target == "tail" else "tail"
         entity = find_entity(self.graph, given, [Place(name, side)])
-        scores = self._score(target, entity, self._part(target, entity, name))
+        part = self._part(target, entity, name)
         false = self._false(target, entity, name)
-        scores[false] = torch.inf
-        degree = self.facts.out_degree if target == "tail" else self._in_degree
-        shares = self._probabilities(scores, int(degree([entity], name)[0]))
         known = self._known(target, entity, name)
-        order = scores.clone()
-        if new:
-            order[list(known)] = torch.inf
-        best = order.topk(min(top, len(order)), largest=False)
-        answers = best.indices[best.values < torch.inf].numpy()
-        energies = self._energies(target, entity, name, answers)
+        degree = self.facts.out_degree if target == "tail" else self._in_degree
+        tau, count = self.tau, int(degree([entity], name)[0])
+        best = best_ends(
+            *(self.model, target, part, entity, top, search_mode(self.model, self.search)),
+            tau=tau,
+            impossible=false,
+            unwanted=list(known) if new else [],
+        )
+        if best is not None:
+            answers, self.notes = best.ids.numpy(), best.notes
+            shares = (math.log(max(1, count)) - best.scores.double() / tau - best.log_total).exp()
+            shares = shares.clamp(max=1 - EPSILON)
+        else:
+            scores = self._score(target, entity, part)
+            scores[false] = torch.inf
+            chances = self._probabilities(scores, count)
+            order = scores.clone()
+            if new:
+                order[list(known)] = torch.inf
+            nearest = order.topk(min(top, len(order)), largest=False)
+            answers = nearest.indices[nearest.values < torch.inf].numpy()
+            shares, self.notes = chances[answers], ()
+        energies = self._energies(target, entity, name, answers).tolist()
         return [
-            self._answer(answer, energy, float(shares[answer]), known)
-            for answer, energy in zip(answers.tolist(), energies.tolist(), strict=True)
+            self._answer(answer, energy, share, known)
+            for answer, energy, share in zip(
+                answers.tolist(), energies, shares.tolist(), strict=True
+            )
         ]
 
     def _part(self, target: End, entity: int, name: str) -> int:

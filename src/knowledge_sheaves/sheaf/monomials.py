@@ -12,6 +12,7 @@ are met often, and ⟨x, S x⟩ of those is kept.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,6 +34,15 @@ class Monomials(IntEnum):
     NORM = 1
     BLOCKS = 2
     PRODUCTS = 3
+
+
+class Forms(NamedTuple):
+    """Forms that are linear in points and their monomials: weights · monomials + 2 ℓ · x + c."""
+
+    linear: Tensor
+    weights: Tensor | None
+    kind: Monomials
+    constant: Tensor | None
 
 
 class Candidates:
@@ -124,6 +134,21 @@ class Candidates:
                 if key in again:
                     self.squares.keep(key, value.clone())  # not a view of them all
         return values
+
+    def forms(
+        self, square: Tensor, linear: Tensor, constant: Tensor, kind: Monomials | None = None
+    ) -> Forms | None:
+        """What `evaluate` takes as rows of one product; None where blocks are too wide for that."""
+        square = square.reshape(-1, *square.shape[-3:])
+        kind = needed_monomials(square) if kind is None else kind
+        if _is_wide(square, kind):
+            return None
+        rows = linear.reshape(len(square), -1)
+        return Forms(rows, form_weights(square, kind), kind, constant.reshape(-1))
+
+    def take(self, rows: Tensor) -> Candidates:
+        """Some of the points."""
+        return Candidates(self.blocks[rows].flatten(1, 2), self.blocks.shape[1])
 
     def _all(self, square: Tensor, linear: Tensor, constant: Tensor, kind: Monomials) -> Tensor:
         if _is_wide(square, kind):

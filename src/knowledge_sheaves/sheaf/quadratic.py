@@ -17,7 +17,7 @@ from torch import Tensor
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf.blocks import BlockMap, to_blocks
 from knowledge_sheaves.sheaf.linalg import diagonal_scale, psd_solve, pseudoinverse
-from knowledge_sheaves.sheaf.monomials import Candidates
+from knowledge_sheaves.sheaf.monomials import Candidates, Forms
 
 K = TypeVar("K")
 
@@ -148,9 +148,17 @@ class QuadraticForm:
         One matrix product for the whole batch; pass `Candidates` to keep the candidates' monomials
         from call to call.
         """
-        (vertex,) = self._expect(1)
         if not isinstance(candidates, Candidates):
             candidates = Candidates(candidates, self.n_blocks)
+        return candidates.evaluate(*self._at(candidates))
+
+    def forms(self, candidates: Candidates) -> Forms | None:
+        """What `evaluate` makes a product of, as its rows: see `Candidates.forms`."""
+        return candidates.forms(*self._at(candidates))
+
+    def _at(self, candidates: Candidates) -> tuple[Tensor, Tensor, Tensor]:
+        """S, ℓ and c of the only vertex, for every form of the batch, as the candidates are."""
+        (vertex,) = self._expect(1)
         if candidates.sections != self.sections:
             raise InputError(
                 f"The candidates have {candidates.sections} sections, the form {self.sections}."
@@ -162,7 +170,7 @@ class QuadraticForm:
         full = zero.expand(*shape, shape[-1]) if square is None else square
         slope = zero.expand(*shape, self.sections) if linear is None else linear
         dtype = candidates.flat.dtype
-        return candidates.evaluate(
+        return (
             full.to(dtype).expand(*shape, -1),
             slope.to(dtype).expand(*shape, -1),
             self.constant.to(dtype),

@@ -15,7 +15,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf import BlockMap, RelationMaps
-from knowledge_sheaves.sheaf.monomials import Candidates
+from knowledge_sheaves.sheaf.monomials import Candidates, Forms
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.config import SheafConfig
@@ -207,6 +207,17 @@ class Energy:
             found = self.distances(image[mine], self.shorten(projected.flatten(1)))
             out = out.index_copy(0, mine, found)
         return scale * out
+
+    def forms(self, model: SheafEmbedding, query: Query, candidates: Candidates) -> Forms | None:
+        """Forms that rank candidates as the scores do, biases aside; None where there are none.
+
+        They are what an index can search (`embedding.search`).
+        """
+        return None
+
+    def of_forms(self, values: Tensor) -> Tensor:
+        """The scores, from the values of `forms`."""
+        return values
 
     def distances(self, a: Tensor, b: Tensor) -> Tensor:
         """The score of every row of a with every row of b, in chunks."""

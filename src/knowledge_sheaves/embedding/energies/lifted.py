@@ -12,11 +12,16 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding.energies.base import Energy, Pool, Query, Start, favour
-from knowledge_sheaves.embedding.energies.square import euclidean, expanded, expanded_slope
+from knowledge_sheaves.embedding.energies.square import (
+    euclidean,
+    expanded,
+    expanded_forms,
+    expanded_slope,
+)
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf import BlockMap
-from knowledge_sheaves.sheaf.monomials import Candidates, Monomials
+from knowledge_sheaves.sheaf.monomials import Candidates, Forms, Monomials
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.config import SheafConfig
@@ -90,6 +95,14 @@ class Lifted(Energy):
         if not relative:
             constant = scale * query.image.square().sum((-3, -2, -1)) + sphere
         return candidates.product(slope, None, Monomials.NONE, constant)
+
+    def forms(self, model: SheafEmbedding, query: Query, candidates: Candidates) -> Forms | None:
+        sphere = model.radius.square().expand(len(query.image))
+        if query.target == "head":
+            return expanded_forms(model, query, candidates, 1.0, sphere)
+        slope = expanded_slope(model, query, candidates, 1.0)
+        constant = query.image.square().sum((-3, -2, -1)) + sphere
+        return Forms(slope, None, Monomials.NONE, constant)
 
     def similarities(
         self, model: SheafEmbedding, target: End, edges: Tensor, known: Tensor, pool: Pool

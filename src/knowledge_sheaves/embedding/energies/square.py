@@ -17,6 +17,7 @@ from knowledge_sheaves.embedding.energies.base import Energy, Query
 from knowledge_sheaves.sheaf.monomials import (
     WIDEST_EXPANDED_BLOCK,
     Candidates,
+    Forms,
     Monomials,
     form_weights,
 )
@@ -56,6 +57,9 @@ class Square(Energy):
         constant = None if relative else scale * query.image.square().sum((-3, -2, -1))
         return expanded(model, query, candidates, scale, constant)
 
+    def forms(self, model: SheafEmbedding, query: Query, candidates: Candidates) -> Forms | None:
+        return squared_forms(model, query, candidates)
+
     def relations(
         self, model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: Tensor
     ) -> Tensor:
@@ -84,6 +88,13 @@ class Power(Energy):
         constant = query.image.square().sum((-3, -2, -1))
         return scale * self._of(expanded(model, query, candidates, 1.0, constant))
 
+    def forms(self, model: SheafEmbedding, query: Query, candidates: Candidates) -> Forms | None:
+        """Those of the square, which ranks alike; biases would have to be taken off the power."""
+        return None if query.bias is not None else squared_forms(model, query, candidates)
+
+    def of_forms(self, values: Tensor) -> Tensor:
+        return self._of(values)
+
     def relations(
         self, model: SheafEmbedding, edges: Tensor, heads: Tensor, tails: Tensor
     ) -> Tensor:
@@ -108,22 +119,47 @@ def expanded(
     constant: Tensor | None,
 ) -> Tensor:
     """scale · (‖G x‖² − 2⟨a, G x⟩) + constant for every query and every candidate."""
+    found = expanded_forms(model, query, candidates, scale, constant)
+    if found is not None:
+        return candidates.product(*found)
+    linear, gram = expanded_slope(model, query, candidates, scale), _gram(model, query, candidates)
+    constant = query.image.new_zeros(len(query.image)) if constant is None else constant
+    return candidates.evaluate(scale * gram, linear, constant, Monomials.PRODUCTS)
+
+
+def expanded_forms(
+    model: SheafEmbedding,
+    query: Query,
+    candidates: Candidates,
+    scale: float,
+    constant: Tensor | None,
+) -> Forms | None:
+    """The same as rows of one product; None where blocks are too wide to be expanded."""
     target, image = query.target, query.image
     linear = expanded_slope(model, query, candidates, scale)
     kind = KINDS[model.maps.gram[target]]
     if kind is Monomials.NORM:
-        weights = image.new_full((len(image), 1), scale)
-        return candidates.product(linear, weights, kind, constant)
+        return Forms(linear, image.new_full((len(image), 1), scale), kind, constant)
     width = candidates.blocks.shape[2]
-    blocks = model.maps.blocks(target, query.edges)[..., :width]
     if kind is Monomials.BLOCKS:
-        weights = blocks.square().sum((-2, -1)) * (scale / width)
-        return candidates.product(linear, weights, kind, constant)
-    gram = scale * (blocks.mT @ blocks)
+        blocks = model.maps.blocks(target, query.edges)[..., :width]
+        return Forms(linear, blocks.square().sum((-2, -1)) * (scale / width), kind, constant)
     if width > WIDEST_EXPANDED_BLOCK:
-        constant = image.new_zeros(len(image)) if constant is None else constant
-        return candidates.evaluate(gram, linear, constant, kind)
-    return candidates.product(linear, form_weights(gram, kind), kind, constant)
+        return None
+    weights = form_weights(scale * _gram(model, query, candidates), kind)
+    return Forms(linear, weights, kind, constant)
+
+
+def squared_forms(model: SheafEmbedding, query: Query, candidates: Candidates) -> Forms | None:
+    """‖a − G x‖² as rows of one product."""
+    constant = query.image.square().sum((-3, -2, -1))
+    return expanded_forms(model, query, candidates, 1.0, constant)
+
+
+def _gram(model: SheafEmbedding, query: Query, candidates: Candidates) -> Tensor:
+    """GᵀG of every query, as wide as the candidates' blocks."""
+    blocks = model.maps.blocks(query.target, query.edges)[..., : candidates.blocks.shape[2]]
+    return blocks.mT @ blocks
 
 
 def expanded_slope(

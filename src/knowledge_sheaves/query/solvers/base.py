@@ -23,6 +23,7 @@ from knowledge_sheaves.embedding.known import false_facts
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_weights
 from knowledge_sheaves.embedding.scoring import rule_out
+from knowledge_sheaves.embedding.search.kept import is_indexed
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
@@ -180,6 +181,13 @@ class Scores(NamedTuple):
     probabilities: Tensor | None = None
 
 
+class Hidden(NamedTuple):
+    """Entities that are no answers: those of a mask over all, and some by id."""
+
+    mask: Tensor | None = None
+    ids: Tensor | None = None
+
+
 class Combinations(NamedTuple):
     """The best combinations of a query: ids (answers, targets), energies, and if none is missed."""
 
@@ -267,6 +275,15 @@ class Solver(ABC):
     def explain(self, query: Query, answer: Sequence[int]) -> Explanation:
         """Why entities, one for each target, answer a query."""
 
+    def best(
+        self, queries: Sequence[Query], count: int, hidden: Sequence[Hidden]
+    ) -> list[Combinations] | None:
+        """The best answers of queries with one target, where not all entities need be compared.
+
+        ``hidden`` says of each query who is not to be shown. None: all must be, by `scores`.
+        """
+        return None
+
     def combinations(
         self, queries: Sequence[Query], count: int, allowed: Tensor | None
     ) -> list[Combinations]:
@@ -283,7 +300,8 @@ class Solver(ABC):
         could vanish from what an unknown may be, and nobody would see it. Looked at once a model.
         """
         self.budget.check_time()
-        self.model.keep("sound weights", lambda: check_weights(self.model))
+        if not is_indexed(self.model):  # that looked at them
+            self.model.keep("sound weights", lambda: check_weights(self.model))
         why = self.refusal(queries[0])
         if why is not None:
             raise InputError(why)
@@ -335,14 +353,42 @@ def restrict(
             kept = energies[row, entity].clone()
             energies[row] = torch.inf
             energies[row, entity] = kept
-        for pair in pattern.different:
-            if target in pair:
-                other = pair[0] if pair[1] == target else pair[1]
-                if isinstance(other, Entity):
-                    energies[row, int(other)] = torch.inf
-        if false is not None:
-            energies[row, _falsified(pattern, target, false)] = torch.inf
+        energies[row, _barred(pattern, target, false)] = torch.inf
     return energies
+
+
+def conditions(
+    model: SheafEmbedding, pattern: Pattern, target: Variable, false: KnowledgeGraph | None
+) -> Hidden:
+    """Who is no answer by types, VALUES, what must differ and what is known to be false.
+
+    The same as `restrict`, for one pattern, without the energies of all entities.
+    """
+    mask: Tensor | None = None
+    for edge in pattern.edges:
+        for end, term in zip(ENDS, edge.terms, strict=True):
+            possible = model.possible(end) if term == target else None
+            if possible is not None:
+                ids = torch.tensor([int(edge.relation)], device=model.device)
+                barred = ~possible.entities(ids)[0]
+                mask = barred if mask is None else mask | barred
+    entity = pattern.bound.get(target)
+    if entity is not None:
+        others = torch.ones(model.graph.num_entities, dtype=torch.bool, device=model.device)
+        others[entity] = False
+        mask = others if mask is None else mask | others
+    ids = torch.from_numpy(_barred(pattern, target, false)).to(model.device)
+    return Hidden(mask, ids if len(ids) else None)
+
+
+def _barred(pattern: Pattern, target: Variable, false: KnowledgeGraph | None) -> IntArray:
+    """Entities that the target must differ from, or that would make a false fact."""
+    pairs = [pair for pair in pattern.different if target in pair]
+    others = [pair[0] if pair[1] == target else pair[1] for pair in pairs]
+    different = np.array([int(o) for o in others if isinstance(o, Entity)], np.int64)
+    if false is None:
+        return different
+    return np.concatenate([different, _falsified(pattern, target, false)])
 
 
 def possible_entities(model: SheafEmbedding, pattern: Pattern, target: Variable) -> Tensor:

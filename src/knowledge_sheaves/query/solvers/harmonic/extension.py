@@ -22,6 +22,7 @@ from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.explanation import Candidate
 from knowledge_sheaves.query.pattern import Variable
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
+from knowledge_sheaves.sheaf import QuadraticForm
 
 if TYPE_CHECKING:
     from knowledge_sheaves.query.solvers.harmonic.forms import Springs
@@ -34,6 +35,13 @@ class Least(NamedTuple):
     """
 
     energies: Tensor
+    indifferent: Tensor | None = None
+
+
+class LeastForm(NamedTuple):
+    """`Least` before it is evaluated."""
+
+    form: QuadraticForm
     indifferent: Tensor | None = None
 
 
@@ -69,6 +77,10 @@ class Extension(ABC):
     @abstractmethod
     def energies(self, batch: QueryGraph, target: Variable) -> Least:
         """The least energy of every entity of the target's type, biases aside."""
+
+    def form_at(self, batch: QueryGraph, target: Variable) -> LeastForm | None:
+        """The least energy as a form over the target; None where it is not known as one."""
+        return None
 
     @abstractmethod
     def place(self, batch: QueryGraph, targets: Mapping[int, int]) -> Placement:

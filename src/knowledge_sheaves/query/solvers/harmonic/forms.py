@@ -16,7 +16,12 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.query.pattern import Variable
-from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least, Placement
+from knowledge_sheaves.query.solvers.harmonic.extension import (
+    Extension,
+    Least,
+    LeastForm,
+    Placement,
+)
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.query.solvers.harmonic.priors import noise, type_prior
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticForm, energy_form
@@ -109,10 +114,13 @@ class Springs(Extension):
         return form.eliminate(others)
 
     def energies(self, batch: QueryGraph, target: Variable) -> Least:
-        vertex = batch.vertex(target)
-        form = self.least(batch, [vertex]).form
-        values = form.evaluate(self.model.pool(batch.types[vertex], "tail").candidates)
-        return Least(values, self.indifferent(batch, form))
+        form, indifferent = self.form_at(batch, target)
+        kind = batch.types[batch.vertex(target)]
+        return Least(form.evaluate(self.model.pool(kind, "tail").candidates), indifferent)
+
+    def form_at(self, batch: QueryGraph, target: Variable) -> LeastForm:
+        form = self.least(batch, [batch.vertex(target)]).form
+        return LeastForm(form, self.indifferent(batch, form))
 
     def indifferent(self, batch: QueryGraph, form: QuadraticForm) -> Tensor | None:
         """Which queries any targets satisfy, from what is left of their form over the targets."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.query.answers import top
+from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.query.pattern import Variable
 from knowledge_sheaves.query.solvers.harmonic.forms import Springs
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph, less_favour

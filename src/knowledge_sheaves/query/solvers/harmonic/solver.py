@@ -17,6 +17,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.noise import relation_weights
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
+from knowledge_sheaves.embedding.search.kept import MODES
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.batches import canonical
 from knowledge_sheaves.query.explanation import Against, Explanation, Share
@@ -24,6 +25,7 @@ from knowledge_sheaves.query.pattern import Pattern, Query, SchemaEdge, Variable
 from knowledge_sheaves.query.solvers.base import (
     Combinations,
     Fit,
+    Hidden,
     Scores,
     Settings,
     Solver,
@@ -36,6 +38,7 @@ from knowledge_sheaves.query.solvers.base import (
     restrict,
     temperature,
 )
+from knowledge_sheaves.query.solvers.harmonic.best import best_answers
 from knowledge_sheaves.query.solvers.harmonic.descent import Descent
 from knowledge_sheaves.query.solvers.harmonic.extension import Extension, Least
 from knowledge_sheaves.query.solvers.harmonic.forms import Springs
@@ -83,6 +86,11 @@ class HarmonicSettings(Settings):
         "composite",
         "How lifted models are extended: by the letter, in the mean on the sphere, or as a whole.",
         choices=tuple(LIFTS),
+    )
+    search: str = parameter(
+        "auto",
+        "How the best are found: by all entities (full), by all codes (exact) or by lists (quick).",
+        choices=MODES,
     )
 
 
@@ -175,10 +183,16 @@ class Harmonic(Solver):
         together = 1 - torch.stack(missed).prod(0)
         return Scores(-torch.log(together), together)
 
+    def best(
+        self, queries: Sequence[Query], count: int, hidden: Sequence[Hidden]
+    ) -> list[Combinations] | None:
+        self.check(queries)
+        return best_answers(self, queries, count, hidden)
+
     def _chances(self, patterns: Sequence[Pattern], target: Variable) -> Tensor:
         """The probability of every entity under a pattern: its energy's, less what is negated."""
-        counts = torch.from_numpy(self._counts(patterns, target)).to(self.model.device)
-        tau = self._tau(patterns[0])
+        counts = torch.from_numpy(self.counts(patterns, target)).to(self.model.device)
+        tau = self.temperature(patterns[0])
         chances = probabilities(self.energies(patterns, target), counts, tau)
         for place in range(len(patterns[0].without)):
             inner = [pattern.without[place] for pattern in patterns]
@@ -188,13 +202,13 @@ class Harmonic(Solver):
     def _left(self, denied: Tensor) -> Tensor:
         return 1 - (self.settings.kappa * denied).clamp(max=1 - EPSILON)
 
-    def _counts(self, patterns: Sequence[Pattern], target: Variable) -> np.ndarray:
+    def counts(self, patterns: Sequence[Pattern], target: Variable) -> np.ndarray:
         """How many answers the facts have, at least 1: those are to share."""
         asked = [Query((target,), (replace(p, without=()),)) for p in patterns]
         found = self.facts.answers(asked)
         return np.array([1 if each is None else max(1, len(each)) for each in found])
 
-    def _tau(self, pattern: Pattern) -> float:
+    def temperature(self, pattern: Pattern) -> float:
         """The temperature of a pattern: springs in a row give way more easily.
 
         Energies of a path of k edges are spread less, by 1/k.
@@ -263,6 +277,10 @@ class Harmonic(Solver):
         asked = [*query.patterns, *canonical(query).patterns]
         parts = {_key(part) for pattern in asked for part in pattern.walk()}
         return () if parts.isdisjoint(self._indifferent) else (INDIFFERENT,)
+
+    def note_indifferent(self, pattern: Pattern) -> None:
+        """Remember that a pattern is satisfied whatever its answer is."""
+        self._indifferent.add(_key(pattern))
 
     @cached_property
     def _indifferent(self) -> set[object]:
@@ -335,10 +353,10 @@ class Harmonic(Solver):
         return Against(part, float(self._left(chance)))
 
     def _share(self, pattern: Pattern, target: Variable) -> Share:
-        tau = self._tau(pattern)
+        tau = self.temperature(pattern)
         energies = self.energies([pattern], target)[0]
         total = torch.logsumexp(-energies.double() / tau, 0)
-        return Share(int(self._counts([pattern], target)[0]), tau, float(total))
+        return Share(int(self.counts([pattern], target)[0]), tau, float(total))
 
     @cached_property
     def rows(self) -> Rows:

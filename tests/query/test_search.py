@@ -1,0 +1,168 @@
+"""Questions that an index answers have the answers that comparing all entities gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import knowledge_sheaves as ks
+from config_cases import made
+from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
+from knowledge_sheaves.embedding.search import kept
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.query.answers import Answers, Wanted
+from knowledge_sheaves.query.asking import answer
+from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.ranking import Predictor
+
+SIZE = 240
+MODELS: dict[str, dict[str, Any]] = {
+    "complex": {},
+    "transe": {},
+    "rotate": {},
+    "mure": {},
+    "pairre": {"reciprocal": True},
+}
+QUERIES = {
+    "1p": [("e1", "r", "?x")],
+    "1p backwards": [("?x", "s", "e2")],
+    "2p": [("e1", "r", "?y"), ("?y", "s", "?x")],
+    "2i": [("e1", "r", "?x"), ("e5", "s", "?x")],
+    "ip": [("e1", "r", "?y"), ("e5", "s", "?y"), ("?y", "r", "?x")],
+}
+
+
+def facts() -> list[tuple[str, str, str]]:
+    chance = np.random.default_rng(0)
+    rows = chance.integers(0, [SIZE, 2, SIZE], size=(700, 3))
+    return [(f"e{h}", "rs"[r], f"e{t}") for h, r, t in rows]
+
+
+def kinds() -> dict[str, str]:
+    return {f"e{i}": f"kind{i % 2}" for i in range(SIZE)}
+
+
+GRAPHS = {
+    "plain": KnowledgeGraph.from_triples(facts()),
+    "types": KnowledgeGraph.from_triples(facts(), types=kinds()),
+    "types that only rule out": KnowledgeGraph.from_triples(facts(), types=kinds()).shared(),
+}
+
+
+def indexed(name: str, graph: KnowledgeGraph, folder: Path, **options: Any) -> SheafEmbedding:
+    model = made(model_config(name, dim=8, **options), graph)
+    data = Dataset(graph)
+    model.info = ModelInfo.of(data, calibration={"tau": 2.0})
+    model.info.false = graph.triples[5:8]
+    model.save(folder)
+    found = SheafEmbedding.load(folder)
+    kept.index(found, least=1)
+    return found
+
+
+def ask(model: SheafEmbedding, query: Query, search: str, wanted: Wanted | None = None) -> Answers:
+    return answer(model, query, Options("harmonic", search=search), wanted)[0]
+
+
+def check_same(one: Answers, other: Answers) -> None:
+    close = 1e-4 * (1 + float(other.energies.abs().max())) if len(other) else 0.0
+    assert len(one) == len(other)
+    assert torch.allclose(one.energies, other.energies, atol=close)
+    differ = (one.ids != other.ids).any(1)
+    # Only what is equally good may change places.
+    gaps = (other.energies[1:] - other.energies[:-1]).abs()
+    assert int(differ.sum()) <= 2 * int((gaps < close).sum())
+    assert one.probabilities is not None
+    assert other.probabilities is not None
+    assert torch.allclose(one.probabilities, other.probabilities, rtol=0.05, atol=1e-4)
+    assert one.known is not None
+    assert other.known is not None
+    assert one.has_known == other.has_known
+
+
+@pytest.mark.parametrize(
+    ("name", "graph"),
+    [
+        *((name, "plain") for name in MODELS),
+        ("complex", "types"),
+        ("mure", "types that only rule out"),
+    ],
+)
+def test_exact_search_answers_as_comparing_all_does(
+    name: str, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = indexed(name, GRAPHS[graph], tmp_path / "model", **MODELS[name])
+    used = []
+    monkeypatch.setattr(kept.CodeScan, "best", _counted(kept.CodeScan.best, used))
+    wanted = [
+        Wanted(),
+        Wanted(top=300),
+        Wanted(only_new=True),
+        Wanted(allow=frozenset(range(0, SIZE, 3)), deny=frozenset(range(0, SIZE, 5))),
+        Wanted(deny=frozenset(range(40))),
+    ]
+    if graph != "plain":
+        wanted.append(Wanted(kind="kind1"))
+    for place, rows in enumerate(QUERIES.values()):
+        query = Query.from_triples(rows, "?x", model.graph)
+        for each in wanted[place % 2 :: 2]:
+            check_same(ask(model, query, "exact", each), ask(model, query, "full", each))
+    if graph == "plain":
+        found = ask(model, Query.from_triples(QUERIES["2i"], "?x", model.graph), "exact")
+        assert any(note.startswith("Exact: ") for note in found.notes)
+        assert len(used) >= 6
+    for side in ({"head": "e1", "relation": "r"}, {"relation": "s", "tail": "e7"}):
+        for new in (False, True):
+            one, other = (
+                Predictor(model, search=search).predict(**side, new=new)  # type: ignore[arg-type]
+                for search in ("exact", "full")
+            )
+            assert [p.energy for p in one] == pytest.approx([p.energy for p in other], abs=1e-3)
+            shares = [p.probability for p in other]
+            assert [p.probability for p in one] == pytest.approx(shares, rel=0.05, abs=1e-4)
+
+
+def _counted(best: Any, used: list[int]) -> Any:
+    def counted(self: Any, *given: Any) -> Any:
+        used.append(1)
+        return best(self, *given)
+
+    return counted
+
+
+def test_conditions_on_the_target_are_kept(tmp_path: Path) -> None:
+    model = indexed("complex", GRAPHS["plain"], tmp_path / "model")
+    asker = {s: ks.Model(model, Options("harmonic", search=s)) for s in ("exact", "full")}
+    best = asker["full"].answer("e1 r ?x", 3)
+    for text in (
+        f"SELECT ?x {{ :e1 :r ?x FILTER(?x != :{best[0].names[0]}) }}",
+        f"SELECT ?x {{ VALUES ?x {{ :{best[2].names[0]} }} :e1 :r ?x }}",
+        "SELECT ?x { :e1 :r ?x MINUS { :e2 :s ?x } }",
+        "SELECT ?x { { :e1 :r ?x } UNION { :e2 :s ?x } }",
+    ):
+        check_same(asker["exact"].answer(text), asker["full"].answer(text))
+
+
+def test_a_quick_search_says_what_it_looked_at(tmp_path: Path) -> None:
+    model = indexed("complex", GRAPHS["plain"], tmp_path / "model")
+    query = Query.from_triples(QUERIES["1p"], "?x", model.graph)
+    found, best = ask(model, query, "quick"), ask(model, query, "full")
+    assert len(found) == 10
+    assert "of 240 entities" in found.notes[-1]
+    assert found.energies[0] >= best.energies[0] - 1e-4
+
+
+def test_wide_forms_are_compared_in_full(tmp_path: Path) -> None:
+    model = indexed("rotate", GRAPHS["plain"], tmp_path / "model")
+    query = Query.from_triples(QUERIES["2p"], "?x", model.graph)
+    one, other = (
+        answer(model, query, Options("harmonic", search=search, strength=1.0))[0]
+        for search in ("exact", "full")
+    )
+    assert one.ids.tolist() == other.ids.tolist()
