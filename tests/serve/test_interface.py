@@ -14,7 +14,7 @@ from schemathesis.checks import (  # type: ignore[attr-defined]
 
 from serve_cases import EX, Server
 
-OPERATIONS = ("card", "schema", "search", "entity", "answers", "explanation")
+OPERATIONS = ("card", "schema", "search", "entity", "answers", "explanation", "fact", "drawing")
 CHECKS = [content_type_conformance, not_a_server_error, response_schema_conformance]
 CASES, ALL_CASES = 30, 1000
 
@@ -100,9 +100,68 @@ def test_the_schema_and_the_card(client: httpx.Client) -> None:
     assert get(client, "card")["model"]["dim"] == 8  # type: ignore[index]
 
 
+@pytest.mark.parametrize("asked", ["head", "tail"])
+def test_a_fact_has_paths_between_its_ends(client: httpx.Client, asked: str) -> None:
+    found = post(client, "fact", head="Ann", relation="likes", tail="Fargo", asked=asked)
+    claim: dict[str, object] = found["fact"]  # type: ignore[assignment]
+    assert (claim["head"], claim["tail"], claim["known"]) == ("Ann", "Fargo", False)
+    asked_for = "?x likes Fargo" if asked == "head" else "Ann likes ?x"
+    answer = "Ann" if asked == "head" else "Fargo"
+    reasons = post(client, "explanation", query=asked_for, answer=[answer])["explanation"]
+    assert claim["probability"] == reasons["edges"][0]["probability"]  # type: ignore[index]
+    assert (found["facts"], found["others"]) == (3, 3)
+    groups: list[dict[str, object]] = found["groups"]  # type: ignore[assignment]
+    steps = [[(s["relation"], s["forwards"]) for s in g["steps"]] for g in groups]  # type: ignore[attr-defined]
+    assert steps == [
+        [("knows", False), ("likes", True)],
+        [("knows", True), ("likes", True)],
+    ]
+    (path,) = groups[1]["paths"]  # type: ignore[misc]
+    assert [(e["head"], e["relation"], e["tail"]) for e in path] == [
+        ("Ann", "knows", "Bob"),
+        ("Bob", "likes", "Fargo"),
+    ]
+    assert all(edge["known"] and edge["energy"] is not None for edge in path)
+
+
+def test_a_question_as_a_drawing(client: httpx.Client) -> None:
+    query = """SELECT ?x { :Ann :knows/:knows ?y . ?y :likes ?x . ?x a :film
+               FILTER NOT EXISTS { :Ann :likes ?x } } LIMIT 3"""
+    found = post(client, "drawing", query=query)
+    nodes: list[dict[str, object]] = found["nodes"]  # type: ignore[assignment]
+    named = [each["variable"] or each["name"] for each in nodes]
+    assert {
+        (named[each["head"]], each["relation"], named[each["tail"]], each["negated"])
+        for each in found["edges"]  # type: ignore[attr-defined]
+    } == {
+        ("Ann", "knows", "?step1", False),
+        ("?step1", "knows", "?y", False),
+        ("?y", "likes", "?x", False),
+        ("Ann", "likes", "?x", True),
+    }
+    assert (found["targets"], found["limit"]) == (["?x"], 3)
+    assert {named[n]: each["types"] for n, each in enumerate(nodes)} == {
+        "Ann": ["person"],
+        "?step1": [],
+        "?y": [],
+        "?x": ["film"],
+    }
+
+
 @pytest.mark.parametrize(
     ("address", "body", "sentence"),
     [
+        ("fact", {"head": "Ann", "relation": "likes", "tail": "Bob"}, "rule the answer out"),
+        ("fact", {"head": "Ann", "relation": "like", "tail": "Bob"}, "did you mean 'likes'"),
+        ("drawing", {"query": "ASK { :Ann :knows :Bob }"}, "variable after SELECT"),
+        ("drawing", {"query": "SELECT ?x { :Ann :knows|:likes ?x }"}, "union"),
+        ("drawing", {"query": "SELECT ?x { :Ann :knows ?x FILTER(?x != :Bob) }"}, "FILTER"),
+        ("explanation", {"query": "Ann likes ?x", "answer": ["Bob"]}, "rule the answer out"),
+        (
+            "explanation",
+            {"query": "Ann likes ?x", "answer": ["Bob"], "solver": "harmonic"},
+            "rule the answer out",
+        ),
         ("answers", {"query": "Ann knows Bobby"}, "did you mean 'Bob'"),
         ("answers", {"query": "Ann knows ?x", "solver": "magic"}, "magic"),
         ("answers", {"query": "Ann knows ?x", "type": "fish"}, "fish"),

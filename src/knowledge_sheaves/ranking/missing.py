@@ -46,8 +46,10 @@ def missing(predictor: Predictor, entity: str, top: int = 10) -> list[MissingFac
             ends = {"head": name} if column == 0 else {"tail": name}
             for each in predictor.predict(relation=said, top=top, new=True, **ends):
                 found.append(_fact(name, said, each, column == 0))
-    unique = dict.fromkeys(sorted(found, key=lambda fact: -fact.probability))
-    return list(unique)[:top]
+    found.sort(key=lambda fact: -fact.probability)
+    # What joins the entity with itself is found from both of its ends, as likely as from the best.
+    unique = {fact[:3]: fact for fact in reversed(found)}
+    return [fact for fact in found if unique[fact[:3]] is fact][:top]
 
 
 def _fact(name: str, relation: str, other: Prediction, forwards: bool) -> MissingFact:

@@ -81,4 +81,14 @@ def interface(pool: Pool, model: str) -> APIRouter:
         """The reasons for one answer to a query."""
         return await ask("explanation", **question.model_dump())
 
+    @router.post("/fact", response_model=forms.FactReasons)
+    async def fact(fact: forms.FactAsked) -> Response:
+        """How likely a fact is, and what known paths join its ends, by the relations they take."""
+        return await ask("fact", **fact.model_dump())
+
+    @router.post("/drawing", response_model=forms.Drawing)
+    async def drawing(question: forms.Drawn) -> Response:
+        """A question as nodes and edges, for whoever draws it."""
+        return await ask("drawing", **question.model_dump())
+
     return router

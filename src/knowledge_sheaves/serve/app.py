@@ -12,6 +12,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from knowledge_sheaves import __version__
 from knowledge_sheaves.serve.api import interface
 from knowledge_sheaves.serve.frames import Head
+from knowledge_sheaves.serve.front import add_models, add_page
 from knowledge_sheaves.serve.gate import Gate
 from knowledge_sheaves.serve.pool import Pool, Unanswered
 from knowledge_sheaves.serve.protocol import BadRequest, asked
@@ -36,6 +37,9 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
             app.include_router(_sparql(pool, name), prefix=prefix, include_in_schema=False)
             once = prefix == prefixes[0]
             app.include_router(interface(pool, name), prefix=prefix, include_in_schema=once)
+            add_page(app, prefix, name)
+    if len(names) > 1:
+        add_models(app, names)
     app.include_router(_house(pool), include_in_schema=False)
     app.add_exception_handler(Unanswered, _unanswered)
     app.add_exception_handler(BadRequest, _bad_request)

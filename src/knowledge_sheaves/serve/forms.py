@@ -80,6 +80,7 @@ class EntityPage(Thing):
     type: str
     facts: list[Fact]
     likely: list[LikelyFact]
+    labels: dict[str, str]
 
 
 class Answer(BaseModel):
@@ -142,3 +143,87 @@ class SchemaPage(BaseModel):
 
     types: list[TypeCount]
     relations: list[RelationCount]
+
+
+class FactAsked(BaseModel):
+    """A fact by names, and which of its ends was asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    head: Text
+    relation: Text
+    tail: Text
+    asked: Literal["head", "tail"] = "tail"
+
+
+class Edge(Fact):
+    """A fact or a prediction, with labels and what it costs."""
+
+    head_label: str | None
+    relation_label: str | None
+    tail_label: str | None
+    energy: float | None
+    probability: float | None
+    known: bool
+
+
+class Step(BaseModel):
+    """One step of a path: a relation, and whether it is walked in its direction."""
+
+    relation: str
+    label: str | None
+    forwards: bool
+
+
+class PathGroup(BaseModel):
+    """Known paths that take the same steps: the best, and how many pairs have such a path."""
+
+    steps: list[Step]
+    count: int
+    facts_with: int
+    others_with: int
+    paths: list[list[Edge]]
+
+
+class FactReasons(BaseModel):
+    """A fact, and the paths between its ends; ``facts`` and ``others`` pairs were looked at."""
+
+    fact: Edge
+    facts: int
+    others: int
+    groups: list[PathGroup]
+
+
+class Drawn(BaseModel):
+    """A query to draw."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Annotated[str, Field(min_length=1, max_length=100_000)]
+
+
+class DrawnNode(BaseModel):
+    """A variable, with the type that it must have, or an entity with its types."""
+
+    variable: str | None
+    name: str | None
+    label: str | None
+    types: list[str]
+
+
+class DrawnEdge(BaseModel):
+    """An edge between two nodes, by their places."""
+
+    head: int
+    relation: str
+    tail: int
+    negated: bool
+
+
+class Drawing(BaseModel):
+    """A question as a small graph."""
+
+    targets: list[str]
+    limit: int | None
+    nodes: list[DrawnNode]
+    edges: list[DrawnEdge]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +87,7 @@ def entity(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
             "type": str(graph.schema.types[int(graph.entity_types[place])].name),
             "facts": facts,
             "likely": [each._asdict() for each in likely],
+            "labels": _labels(graph, [*facts, *(each._asdict() for each in likely)]),
         }
     )
 
@@ -150,11 +151,19 @@ def _answer(graph: KnowledgeGraph, found: Answers, place: int) -> dict[str, Any]
     }
 
 
+def _labels(graph: KnowledgeGraph, facts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What people call the entities of some facts, where they call them something else."""
+    names = {fact[end] for fact in facts for end in ("head", "tail")}
+    found = ((name, graph.name(graph.entities.id(name)).label) for name in sorted(names))
+    return {name: label for name, label in found if label is not None}
+
+
 def _thing(graph: KnowledgeGraph, place: int) -> dict[str, Any]:
     return {"name": graph.entities[place], "label": (graph.labels or {}).get(place)}
 
 
 def _reply(document: Any) -> Reply:
+    """A document as JSON."""
     return {"status": 200, "media": "application/json"}, json.dumps(_finite(document)).encode()
 
 

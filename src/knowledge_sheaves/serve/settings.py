@@ -16,8 +16,8 @@ MOST_BYTES = 1 << 20
 MOST_ANSWERS = 10_000
 """How many answers a query may ask for."""
 LOCAL = frozenset(["localhost", "127.0.0.1", "::1"])
-RESERVED = frozenset(["api", "docs", "health", "metrics", "openapi.json", "predicted", "ready"])
-RESERVED |= {"sparql"}
+RESERVED = frozenset(["api", "docs", "health", "metrics", "openapi.json", "page", "predicted"])
+RESERVED |= {"ready", "sparql"}
 
 
 @dataclass(frozen=True)

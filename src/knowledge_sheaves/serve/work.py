@@ -19,7 +19,7 @@ from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.budget import OutOfBudget
 from knowledge_sheaves.query.full import Sparql
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.serve import interface
+from knowledge_sheaves.serve import exploring, interface
 from knowledge_sheaves.serve.frames import Head, receive, send
 from knowledge_sheaves.serve.queries import describe, predicted, sparql
 from knowledge_sheaves.serve.settings import Settings
@@ -39,6 +39,8 @@ JOBS: dict[str, Job] = {
     "entity": interface.entity,
     "answers": interface.answers,
     "explanation": interface.explanation,
+    "fact": exploring.fact,
+    "drawing": exploring.drawing,
 }
 
 

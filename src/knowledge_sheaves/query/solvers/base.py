@@ -38,6 +38,7 @@ QUERY_TAU = "query_tau"
 ENDS: tuple[End, End] = ("head", "tail")
 RUNNER_UPS = 3
 """How many candidates of an unknown are named beside the best."""
+NO_REASONS = "There are no reasons: the types or the query rule the answer out."
 
 
 # What a solver can be told.

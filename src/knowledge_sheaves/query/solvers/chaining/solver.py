@@ -26,6 +26,7 @@ from knowledge_sheaves.query.batches import batches
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.pattern import Pattern, Query, Variable, slot_variable
 from knowledge_sheaves.query.solvers.base import (
+    NO_REASONS,
     Combinations,
     Fit,
     Scores,
@@ -217,6 +218,8 @@ class Chaining(Solver):
         given = dict(zip(query.targets, map(int, answer), strict=True))
         found = [self._branch(pattern, query.targets, given) for pattern in query.patterns]
         branches = [branch for branch in found if branch is not None]
+        if not branches:
+            raise InputError(NO_REASONS)
         best = max(branches, key=self._speaks)
         others = tuple(each.branch_probability or 0.0 for each in branches if each is not best)
         return replace(best, alternatives=() if self.by_energy else others)

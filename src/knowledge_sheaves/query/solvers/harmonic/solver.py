@@ -23,6 +23,7 @@ from knowledge_sheaves.query.batches import canonical
 from knowledge_sheaves.query.explanation import Against, Explanation, Share
 from knowledge_sheaves.query.pattern import Pattern, Query, SchemaEdge, Variable
 from knowledge_sheaves.query.solvers.base import (
+    NO_REASONS,
     Combinations,
     Fit,
     Hidden,
@@ -326,6 +327,8 @@ class Harmonic(Solver):
         given = dict(zip(query.targets, map(int, answer), strict=True))
         fitting = [p for p in query.patterns if is_possible(p, given, self.model.graph)]
         found = [self._branch(pattern, given, query.targets) for pattern in fitting]
+        if not found:
+            raise InputError(NO_REASONS)
         best = max(found, key=lambda each: each.branch_probability or 0.0)
         others = tuple(each.branch_probability or 0.0 for each in found if each is not best)
         return replace(best, alternatives=others)

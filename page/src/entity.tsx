@@ -1,0 +1,188 @@
+/** An entity: what is known of it beside what is likely missing, relation by relation. */
+
+import { useState } from "preact/hooks";
+import { api, entityAddress, type EntityPage, type LikelyFact, type Schema } from "./api";
+import { Copy, here, loading, python, quoted } from "./copy";
+import { said, sparqlName, words } from "./names";
+import { toAsk } from "./route";
+import { FactWhy } from "./reasons";
+import { Bar, Entity, Show, useAsked } from "./ui";
+import { Judge } from "./verdicts";
+
+const FIRST = 8;
+const SHOWN = 30;
+
+interface Group {
+  relation: string;
+  forwards: boolean;
+  known: string[];
+  likely: LikelyFact[];
+}
+
+function grouped(page: EntityPage): Group[] {
+  const groups = new Map<string, Group>();
+  const group = (relation: string, forwards: boolean) => {
+    const key = `${forwards} ${relation}`;
+    const found = groups.get(key) ?? { relation, forwards, known: [], likely: [] };
+    groups.set(key, found);
+    return found;
+  };
+  for (const fact of page.facts) {
+    if (fact.head === page.name) group(fact.relation, true).known.push(fact.tail);
+    else group(fact.relation, false).known.push(fact.head);
+  }
+  for (const fact of page.likely) group(fact.relation, fact.head === page.name).likely.push(fact);
+  const best = (each: Group) => each.likely[0]?.probability ?? -1;
+  return [...groups.values()].sort((a, b) => best(b) - best(a) || b.known.length - a.known.length);
+}
+
+export function EntityView({ name }: { name: string }) {
+  const both = useAsked(() => Promise.all([api.entity(name, SHOWN), api.schema()]), [name]);
+  return (
+    <main>
+      <Show of={both} as={([page, schema]) => <Page page={page} schema={schema} />} />
+    </main>
+  );
+}
+
+function Page({ page, schema }: { page: EntityPage; schema: Schema }) {
+  const relations = new Map(schema.relations.map((each) => [each.name, each.label]));
+  const types = new Map(schema.types.map((each) => [each.name, each.label]));
+  const groups = grouped(page);
+  const shown = page.types.filter((type) => type !== "entity");
+  return (
+    <>
+      <div class="title">
+        <div>
+          <h1>{said(page)}</h1>
+          <p class="about">
+            {shown.map((type) => (
+              <span class="tag" key={type}>
+                {words(type, types.get(type))}
+              </span>
+            ))}
+            {said(page) !== page.name && <code>{page.name}</code>}
+            <span>
+              {page.facts.length} known facts, {page.likely.length} likely missing
+            </span>
+          </p>
+        </div>
+        <span class="actions">
+          <a class="button" href={toAsk(`SELECT ?x { ${sparqlName(page.name)} ${first(groups)} ?x }`)}>
+            Ask about it
+          </a>
+          <Copy forms={() => forms(page)} />
+        </span>
+      </div>
+      {!groups.length && <p class="hint">Nothing is known of it.</p>}
+      {groups.map((group) => (
+        <Relation
+          key={`${group.forwards} ${group.relation}`}
+          page={page}
+          group={group}
+          label={relations.get(group.relation) ?? null}
+        />
+      ))}
+    </>
+  );
+}
+
+function first(groups: Group[]): string {
+  const group = groups.find((each) => each.forwards);
+  return sparqlName((group ?? groups[0])?.relation ?? "relation");
+}
+
+function Relation({ page, group, label }: { page: EntityPage; group: Group; label: string | null }) {
+  const [all, setAll] = useState(false);
+  const known = all ? group.known : group.known.slice(0, FIRST);
+  const claim = <strong>{words(group.relation, label)}</strong>;
+  return (
+    <section class="relation">
+      <h2>
+        {group.forwards ? (
+          <>
+            {said(page)} {claim} …
+          </>
+        ) : (
+          <>
+            … {claim} {said(page)}
+          </>
+        )}
+      </h2>
+      <div class="columns">
+        <div>
+          <h3>Known</h3>
+          <ul class="known">
+            {known.map((other) => (
+              <li key={other}>
+                <Entity name={other} label={page.labels[other]} />
+              </li>
+            ))}
+          </ul>
+          {!group.known.length && <p class="hint">Nothing.</p>}
+          {group.known.length > FIRST && (
+            <button type="button" class="plain" onClick={() => setAll(!all)}>
+              {all ? "Fewer" : `All ${group.known.length}`}
+            </button>
+          )}
+        </div>
+        <div>
+          <h3>Likely missing</h3>
+          <ul class="likely">
+            {group.likely.map((fact) => (
+              <Likely
+                key={group.forwards ? fact.tail : fact.head}
+                fact={fact}
+                asked={group.forwards ? "tail" : "head"}
+                labels={page.labels}
+              />
+            ))}
+          </ul>
+          {!group.likely.length && <p class="hint">Nothing that stands out.</p>}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+function Likely(props: {
+  fact: LikelyFact;
+  asked: "head" | "tail";
+  labels: Record<string, string>;
+}) {
+  const [open, setOpen] = useState(false);
+  const { fact, asked, labels } = props;
+  const other = fact[asked];
+  return (
+    <li>
+      <div class="row">
+        <Entity name={other} label={labels[other]} />
+        <Bar probability={fact.probability} />
+        <button type="button" class="plain why" aria-expanded={open} onClick={() => setOpen(!open)}>
+          Why?
+        </button>
+        <Judge fact={fact} probability={fact.probability} />
+      </div>
+      {open && <FactWhy fact={fact} asked={asked} />}
+    </li>
+  );
+}
+
+function forms(page: EntityPage) {
+  const name = sparqlName(page.name);
+  return {
+    sparql: `SELECT ?head ?relation ?tail {\n  { BIND(${name} AS ?head) ${name} ?relation ?tail }\n  UNION\n  { BIND(${name} AS ?tail) ?head ?relation ${name} }\n}`,
+    curl: `curl ${quoted(here(entityAddress(page.name, SHOWN)))}`,
+    python: [
+      loading,
+      ...[...new Set(page.likely.filter((f) => f.head === page.name).map((f) => f.relation))].map(
+        (relation) =>
+          `print(model.predict(head=${python(page.name)}, relation=${python(relation)}, new=True))`,
+      ),
+      ...[...new Set(page.likely.filter((f) => f.tail === page.name).map((f) => f.relation))].map(
+        (relation) =>
+          `print(model.predict(relation=${python(relation)}, tail=${python(page.name)}, new=True))`,
+      ),
+    ].join("\n"),
+  };
+}

@@ -1,0 +1,67 @@
+/** Where one starts: what the model knows, and where to look first. */
+
+import { api, type Card, type Schema } from "./api";
+import { Search } from "./search";
+import { words } from "./names";
+import { go, toAsk, toEntity } from "./route";
+import { sparqlName } from "./names";
+import { MODEL, Show, useAsked } from "./ui";
+
+const MOST = 12;
+
+export function Home() {
+  const both = useAsked(() => Promise.all([api.card(), api.schema()]), []);
+  return (
+    <main class="home">
+      <h1>What is missing from {MODEL}?</h1>
+      <p class="lead">
+        A knowledge graph never holds everything. Look at what is known, see what is likely missing
+        and why, and ask.
+      </p>
+      <Search
+        label="Find an entity"
+        placeholder="Find an entity by name …"
+        autofocus
+        onPick={(found) => go(toEntity(found.name))}
+      />
+      <Show of={both} as={([card, schema]) => <Overview card={card} schema={schema} />} />
+    </main>
+  );
+}
+
+function Overview({ card, schema }: { card: Card; schema: Schema }) {
+  const facts = schema.relations.reduce((sum, each) => sum + each.facts, 0);
+  const numbers: [string, string][] = [
+    [Number(card["data"]?.["entities"] ?? 0).toLocaleString("en"), "entities"],
+    [facts.toLocaleString("en"), "known facts"],
+    [schema.relations.length.toLocaleString("en"), "relations"],
+    [schema.types.length.toLocaleString("en"), schema.types.length === 1 ? "type" : "types"],
+  ];
+  const relations = schema.relations.toSorted((a, b) => b.facts - a.facts);
+  return (
+    <>
+      <dl class="numbers">
+        {numbers.map(([number, text]) => (
+          <div key={text}>
+            <dt>{text}</dt>
+            <dd>{number}</dd>
+          </div>
+        ))}
+      </dl>
+      <section>
+        <h2>Relations</h2>
+        <ul class="cloud">
+          {relations.slice(0, MOST).map((each) => (
+            <li key={`${each.name} ${each.heads.join()}`}>
+              <a href={toAsk(`SELECT ?x ?y { ?x ${sparqlName(each.name)} ?y } LIMIT 20`)}>
+                {words(each.name, each.label)}
+              </a>
+              <small>{each.facts.toLocaleString("en")}</small>
+            </li>
+          ))}
+        </ul>
+        {relations.length > MOST && <p class="hint">and {relations.length - MOST} more</p>}
+      </section>
+    </>
+  );
+}
