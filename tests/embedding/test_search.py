@@ -18,6 +18,7 @@ from knowledge_sheaves.embedding import ModelInfo, SheafConfig, SheafEmbedding, 
 from knowledge_sheaves.embedding.check import check_model
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.scoring import compare, make_query
+from knowledge_sheaves.embedding.search.about import about_index
 from knowledge_sheaves.embedding.search.building import (
     asked_of,
     bias_columns,
@@ -27,7 +28,7 @@ from knowledge_sheaves.embedding.search.building import (
 )
 from knowledge_sheaves.embedding.search.codes import Codes, CodeScan, ListScan
 from knowledge_sheaves.embedding.search.finders import Filter, FullScan
-from knowledge_sheaves.embedding.search.kept import about_index, finder_of, index, search_mode
+from knowledge_sheaves.embedding.search.kept import finder_of, index, search_mode
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset

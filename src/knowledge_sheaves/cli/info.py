@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from knowledge_sheaves.cli.models import Folder, load_model
+from knowledge_sheaves.cli.models import Folder
 from knowledge_sheaves.cli.output import AsJson, print_facts, print_json
 
 
@@ -16,9 +16,9 @@ def info(model: Folder, as_json: AsJson = False) -> None:
     Example:
       sheaves info model/
     """
-    from knowledge_sheaves.embedding.about import describe
+    from knowledge_sheaves.embedding.about import describe_folder
 
-    described = describe(load_model(model))
+    described = describe_folder(model)
     if as_json:
         print_json(described)
         return

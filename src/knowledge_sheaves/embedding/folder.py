@@ -128,6 +128,16 @@ def _generation(path: Path) -> str | None:
         return (file.metadata() or {}).get(GENERATION)
 
 
+def header_shapes(path: Path) -> dict[str, list[int]]:
+    """The tensors in a file by name, with their shapes; none of them is read."""
+
+    def shapes(place: Path) -> dict[str, list[int]]:
+        with safe_open(place, framework="np") as file:
+            return {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+    return read_file(path, shapes)
+
+
 Result = TypeVar("Result")
 UNFIT = (
     ArithmeticError,

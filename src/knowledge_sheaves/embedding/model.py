@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+AT_ONCE = 1 << 16
+"""How many rows of a table are looked at at a time."""
 
 
 class SheafEmbedding(nn.Module):
@@ -56,7 +58,8 @@ class SheafEmbedding(nn.Module):
     _moves: Tensor
     _moved: Tensor
 
-    def __init__(self, config: SheafConfig, graph: KnowledgeGraph, seed: int = 0) -> None:
+    def __init__(self, config: SheafConfig, graph: KnowledgeGraph, seed: int | None = 0) -> None:
+        """``seed`` draws the first values; None leaves parameters to be loaded."""
         super().__init__()
         self.config = config
         self.graph = graph
@@ -115,7 +118,15 @@ class SheafEmbedding(nn.Module):
         self._saved: object = None
         self._siblings: dict[tuple[End, torch.device], Siblings] = {}
         self._possible: dict[tuple[End, torch.device], Possible] = {}
-        self.reset(seed)
+        if seed is None:
+            self._make_networks(0)
+        else:
+            self.reset(seed)
+
+    def _make_networks(self, seed: int) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.networks = nn.ModuleDict(self.config.energy.networks(self.edges_with_maps))
 
     def _width(self, name: str, dim: int) -> int:
         if dim % self.n_blocks:
@@ -230,9 +241,7 @@ class SheafEmbedding(nn.Module):
         start = self.config.energy.start()
         self.entities.reset(generator, start.spread, uniform=start.uniform)
         self.maps.reset(generator, start.noise, start.near_identity)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.networks = nn.ModuleDict(self.config.energy.networks(self.edges_with_maps))
+        self._make_networks(seed)
         with torch.no_grad():
             for parameter, spread in ((self.translations, start.spread), (self.biases, 0.0)):
                 if parameter is not None:
@@ -245,7 +254,9 @@ class SheafEmbedding(nn.Module):
         """After a change of the vectors: how large a sphere holds all of them."""
         self.entities.clear()
         if self.config.energy.on_sphere:
-            largest = [t.square().sum(1).max() for t in self.entities.tables if len(t)]
+            # Some rows at a time: no second table beside the table.
+            parts = [part for table in self.entities.tables for part in table.split(AT_ONCE)]
+            largest = [part.square().sum(1).max() for part in parts if len(part)]
             self.radius.copy_(torch.stack(largest).max().sqrt())
 
     # Energies by their definition.

@@ -30,6 +30,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -42,18 +43,17 @@ from safetensors import SafetensorError, safe_open
 from knowledge_sheaves import __version__
 from knowledge_sheaves.embedding.beside import Kept, statements_of
 from knowledge_sheaves.embedding.config import SheafConfig
+from knowledge_sheaves.embedding.entity_file import read_entities, write_entities
 from knowledge_sheaves.embedding.folder import (
     CLASSES,
     COMPANIONS,
     CONFIG,
     ENTITIES,
-    ESCAPES,
     FACTS,
     FALSE,
     FORMAT,
     GENERATION,
     HASHED,
-    HEADER,
     MEASURED,
     METRICS,
     OWN,
@@ -67,7 +67,6 @@ from knowledge_sheaves.embedding.folder import (
     read_file,
     read_json,
     read_metrics,
-    read_text,
     sha256,
 )
 from knowledge_sheaves.embedding.numbers import check_weights
@@ -84,7 +83,7 @@ from knowledge_sheaves.files import (
     write_json,
     write_text,
 )
-from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema, Vocabulary
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Schema
 from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
 
@@ -233,6 +232,7 @@ def save(
                 "format": FORMAT,
                 GENERATION: generation,
                 "model": model.config.to_dict(),
+                "parameters": model.num_parameters,
                 "info": model.info.to_dict() if model.info else None,
                 "sha256": {
                     name: sha256(new / name)
@@ -252,7 +252,7 @@ def save(
 
 
 def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
-    (new / ENTITIES).write_bytes(encoded(_entity_lines(model.graph)))
+    write_entities(new / ENTITIES, model.graph)
     (new / SCHEMA).write_bytes(encoded(as_json(_schema_data(model.graph))))
     facts = {"train": model.graph.triples, **(model.info.held_out if model.info else {})}
     if model.info is not None and len(model.info.false):
@@ -371,19 +371,6 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _entity_lines(graph: KnowledgeGraph) -> str:
-    escape = str.maketrans(ESCAPES)
-    types = [kind.name.translate(escape) for kind in graph.schema.types]
-    labels = graph.labels or {}
-    lines = ["\t".join(HEADER)] + [
-        f"{name.translate(escape)}\t{types[kind]}\t{labels.get(place, '').translate(escape)}"
-        for place, (name, kind) in enumerate(
-            zip(graph.entities, graph.entity_types.tolist(), strict=True)
-        )
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def _plain(data: object) -> Any:
     """The data as they come back from JSON; a setting of a strange kind must not cost a model."""
     return json.loads(json.dumps(data, default=str))
@@ -396,7 +383,7 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
     types = said.pop(CLASSES, None) if isinstance(said, dict) else None
     schema = read_file(folder / SCHEMA, lambda _: Schema.from_dict(said))
     facts = read_file(folder / FACTS, lambda path: safetensors.numpy.load_file(path))
-    graph = read_file(folder / ENTITIES, lambda path: _graph(path, schema, facts["train"]))
+    graph = read_file(folder / ENTITIES, lambda path: read_entities(path, schema, facts["train"]))
     if types is not None:
         pairs = facts.pop(CLASSES, np.zeros((0, 2), np.int64))
         graph.classes = read_file(
@@ -404,7 +391,7 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
         )
     choices = read_file(folder / CONFIG, lambda _: SheafConfig.from_dict(config["model"]))
     read_file(folder / WEIGHTS, lambda path: _check_size(path, choices, graph))
-    model = read_file(folder / CONFIG, lambda _: cls(choices, graph))
+    model = read_file(folder / CONFIG, lambda _: cls(choices, graph, None))
     read_file(folder / WEIGHTS, lambda path: _fill(model, path))
     if config.get("info") is not None:
         model.info = read_file(folder / CONFIG, lambda _: _info(config["info"]))
@@ -420,37 +407,6 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
     return model
 
 
-def _graph(path: Path, schema: Schema, train: IntArray) -> KnowledgeGraph:
-    names: list[str] = []
-    kinds: list[str] = []
-    labels: dict[int, str] = {}
-    header, *lines = read_text(path).removesuffix("\n").split("\n")
-    if tuple(header.split("\t")) != HEADER:
-        raise InputError(f"the first line must be {' '.join(HEADER)}, divided by tabs.")
-    for place, line in enumerate(lines):
-        fields_ = line.split("\t")
-        if len(fields_) != len(HEADER):
-            raise InputError(f"line {place + 2} has {len(fields_)} fields, not {len(HEADER)}.")
-        if "\\" in line:
-            fields_ = [_unescape(text) for text in fields_]
-        names.append(fields_[0])
-        kinds.append(fields_[1])
-        if fields_[2]:
-            labels[place] = fields_[2]
-    types = schema.type_names.ids(kinds)
-    return KnowledgeGraph(schema, Vocabulary(names), types, *train.T, labels=labels or None)
-
-
-def _unescape(text: str) -> str:
-    # A backslash pairs with what follows it, so look from the left and never twice.
-    parts, rest = [], text
-    while "\\" in rest:
-        before, _, after = rest.partition("\\")
-        parts += [before, {"t": "\t", "n": "\n", "r": "\r"}.get(after[:1], after[:1])]
-        rest = after[1:]
-    return "".join([*parts, rest])
-
-
 def _info(data: Mapping[str, Any]) -> ModelInfo:
     known = {f.name for f in fields(ModelInfo)}
     return ModelInfo(**{name: value for name, value in data.items() if name in known})
@@ -461,8 +417,9 @@ def _check_size(path: Path, choices: SheafConfig, graph: KnowledgeGraph) -> None
     with safe_open(path, framework="np") as file:
         shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
     held = sum(math.prod(shape) for shape in shapes)
-    dims = np.array([kind.dim or choices.dim for kind in graph.schema.types], dtype=object)
-    needed = sum(dims[graph.entity_types]) * choices.sections
+    counts = np.bincount(graph.entity_types, minlength=len(graph.schema.types)).tolist()
+    dims = [kind.dim or choices.dim for kind in graph.schema.types]
+    needed = sum(map(mul, counts, dims)) * choices.sections
     if needed > held:
         raise InputError(
             f"the weights do not fit the configuration: {graph.num_entities:,} entities need "
@@ -484,4 +441,6 @@ def _fill(model: SheafEmbedding, path: Path) -> None:
                 f"{CONFIG} and {WEIGHTS} from the same model."
             )
     model.to(next(iter(weights.values())).dtype)
-    model.load_state_dict(weights)
+    # Tables stay where they are mapped from: what nobody looks at is not read. What is mapped
+    # cannot be replaced on Windows.
+    model.load_state_dict(weights, assign=os.name != "nt")

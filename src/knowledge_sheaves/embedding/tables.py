@@ -46,7 +46,9 @@ class EntityTables(nn.Module):
         self.span: list[tuple[int, int, int]] = [(0, 0, 0)] * len(widths)
         for table in range(len(self.widths)):
             mine = np.flatnonzero(tables == table)
-            order = mine[np.argsort(entity_types[mine], kind="stable")]
+            order = mine
+            if len(widths) > 1:
+                order = mine[np.argsort(entity_types[mine], kind="stable")]
             rows[order] = np.arange(len(order))
             sizes.append(len(order))
             for kind in np.flatnonzero(table_of_type == table):
@@ -71,8 +73,8 @@ class EntityTables(nn.Module):
     def reset(self, generator: torch.Generator, spread: float, uniform: bool = False) -> None:
         with torch.no_grad():
             for table in self.tables:
-                draw = torch.rand if uniform else torch.randn
-                table.copy_(spread * draw(table.shape, generator=generator))
+                draw = table.uniform_ if uniform else table.normal_
+                draw(generator=generator).mul_(spread)
         self.clear()
 
     @torch.no_grad()

@@ -300,6 +300,8 @@ class KnowledgeGraph(Lookups):
     @cached_property
     def by_type(self) -> tuple[IntArray, IntArray]:
         """All entities ordered by type, and where each type starts in that order."""
+        if len(self.schema.types) == 1:
+            return np.arange(self.num_entities), np.array([0, self.num_entities])
         order = np.argsort(self.entity_types, kind="stable")
         counts = np.bincount(self.entity_types, minlength=len(self.schema.types))
         return order, offsets_of(counts)

@@ -20,11 +20,11 @@ from knowledge_sheaves.embedding.folder import (
     NEAREST,
     check_file,
     read_file,
-    read_json,
     sha256,
 )
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.embedding.numbers import check_weights
+from knowledge_sheaves.embedding.search.about import ABOUT, AGAIN, FORMAT, about_index
 from knowledge_sheaves.embedding.search.building import (
     LEAST,
     RECALL,
@@ -39,17 +39,14 @@ from knowledge_sheaves.embedding.search.codes import Coded, Codes, CodeScan, Lis
 from knowledge_sheaves.embedding.search.finders import Finder, Found, FullScan
 from knowledge_sheaves.embedding.storage import same_model, tensors_written
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.files import as_json, check_place, encoded, is_sealed, replacing, sealed
+from knowledge_sheaves.files import as_json, check_place, encoded, replacing, sealed
 from knowledge_sheaves.sheaf.monomials import Monomials
 
-FORMAT = 1
-ABOUT = "about.json"
 AUTO, FULL, EXACT, QUICK = MODES = ("auto", "full", "exact", "quick")
 """How answers are searched for: by all entities, by all their codes, or by some lists of codes."""
 LARGE = 1_000_000
 """From so many entities on an index is used without being asked for."""
 PLAIN = ("columns", "order", "starts", "means", "spread", "sample", "longest")
-AGAIN = "build it again with sheaves index"
 
 
 @torch.no_grad()
@@ -179,24 +176,6 @@ def _codes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Codes:
 
 
 # Reading.
-
-
-def about_index(folder: Path, generation: str | None) -> dict[str, Any] | None:
-    """What the index in a model's folder says of itself; None where there is none."""
-    path = folder / NEAREST / ABOUT
-    if not path.exists():
-        return None
-    about = read_file(path, read_json)
-    if not isinstance(about, dict) or not is_sealed(about):
-        raise InputError(f"{path} was changed or cut short after it was written: {AGAIN}.")
-    if about.get("format") != FORMAT:
-        raise InputError(f"{path} is of another version of knowledge-sheaves: {AGAIN}.")
-    if about.get(GENERATION) != generation:
-        raise InputError(
-            f"{folder / NEAREST} is the index of another model than the one in {folder} (their "
-            f"generations differ): {AGAIN}, or remove it."
-        )
-    return about
 
 
 def check_index(folder: Path, config: Mapping[str, Any]) -> None:

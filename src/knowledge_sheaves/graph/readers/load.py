@@ -184,7 +184,7 @@ def _with_about(
         types = about.find_file(folder, about.TYPE_FILES)
     if types is None:
         return raw
-    found, notes = about.types_of(types, raw.entities, separator, columns)
+    found, notes = about.types_of(types, raw.names, separator, columns)
     return replace(raw, types=found, notes=raw.notes + notes)
 
 

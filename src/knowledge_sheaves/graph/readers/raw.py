@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph.arrays import IntArray
+from knowledge_sheaves.graph.arrays import BoolArray, IntArray
 from knowledge_sheaves.graph.classes import Classes, Ends
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
@@ -30,11 +30,15 @@ SHARED, BY_TYPE = STALKS = ("shared", "types")
 """One stalk for all, types only rule out; or a stalk for every type, and maps by pairs of them."""
 
 
+MANY = 1 << 18
+"""So many names of entities are kept in a series, not as strings of Python."""
+
+
 @dataclass(frozen=True)
 class Raw:
     """Triples of ids by split, the names that the ids stand for, and what is said about them."""
 
-    entities: Sequence[str]
+    entities: Sequence[str] | pl.Series
     relations: Sequence[str]
     splits: Mapping[str, IntArray]
     types: TypesOf | None = None
@@ -47,6 +51,11 @@ class Raw:
     tails: Ends = field(default_factory=dict)
     says: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By relation, what else is said of it: fields of `Relation`."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The entities as strings of Python, which types are given by."""
+        return self.entities.to_list() if isinstance(self.entities, pl.Series) else self.entities
 
 
 @dataclass(frozen=True)
@@ -89,24 +98,27 @@ def number_names(frames: Mapping[str, pl.DataFrame]) -> Raw:
     triples = np.empty((len(together), 3), np.int64)
     triples[:, 0], triples[:, 2] = ends.reshape(2, -1)
     triples[:, 1] = relations
-    entities = _by_appearance(triples[:, ::2], entities)
+    names = _by_appearance(triples[:, ::2], entities)
     stops = np.cumsum([len(frame) for frame in frames.values()])[:-1]
     splits = dict(zip(frames, np.split(triples, stops), strict=True))
-    return Raw(entities, relation_names, splits)
+    return Raw(names, relation_names.to_list(), splits)
 
 
-def _codes(names: pl.Series) -> tuple[IntArray, list[str]]:
+def _codes(names: pl.Series) -> tuple[IntArray, pl.Series]:
     """Return an id for each name, and the distinct names; a categorical hashes each name once."""
     categories = names.cast(pl.Categorical)
     distinct = categories.unique(maintain_order=True)
     codes, kept = categories.to_physical().to_numpy(), distinct.to_physical().to_numpy()
     places = np.zeros(int(kept.max(initial=0)) + 1, np.int64)
     places[kept] = np.arange(len(kept))
-    return places[codes], distinct.cast(pl.String).to_list()
+    return places[codes], distinct.cast(pl.String)
 
 
-def _by_appearance(ends: IntArray, names: Sequence[str]) -> list[str]:
-    """Renumber (head, tail) rows in place, so that ids follow the rows; return the names so."""
+def _by_appearance(ends: IntArray, names: pl.Series) -> Sequence[str] | pl.Series:
+    """Renumber (head, tail) rows in place, so that ids follow the rows; return the names so.
+
+    Many names stay in a series: as strings of Python they would take gigabytes.
+    """
     flat = ends.ravel()
     first = np.empty(len(names), np.int64)
     first[flat[::-1]] = np.arange(len(flat))[::-1]
@@ -114,7 +126,8 @@ def _by_appearance(ends: IntArray, names: Sequence[str]) -> list[str]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     ends[:] = place[ends]
-    return [names[old] for old in order.tolist()]
+    ordered = names.gather(order)
+    return ordered if len(ordered) >= MANY else ordered.to_list()
 
 
 def drop_unseen(raw: Raw) -> Raw:
@@ -141,7 +154,7 @@ def drop_unseen(raw: Raw) -> Raw:
     return replace(
         raw,
         entities=_kept(raw.entities, entities),
-        relations=_kept(raw.relations, relations),
+        relations=list(_kept(raw.relations, relations)),
         splits=splits,
         notes=tuple(notes),
     )
@@ -156,7 +169,9 @@ def _dropped(split: str, total: int, dropped: int) -> list[str]:
     ]
 
 
-def _kept(names: Sequence[str], keep: Iterable[bool]) -> list[str]:
+def _kept(names: Sequence[str] | pl.Series, keep: BoolArray) -> Sequence[str] | pl.Series:
+    if isinstance(names, pl.Series):
+        return names.filter(pl.Series(keep))
     return [name for name, kept in zip(names, keep, strict=True) if kept]
 
 
@@ -224,11 +239,12 @@ def _classes(raw: Raw, typing: Typing, chosen: Sequence[str] = ()) -> Classes | 
     """All types of the entities, with those that were chosen for a schema."""
     if raw.types is None and not chosen:
         return None
-    own = declared_types(raw.entities, raw.types or {})
+    names = raw.names
+    own = declared_types(names, raw.types or {})
     if chosen:
         own = [(kind, *kinds) for kind, kinds in zip(chosen, own, strict=True)]
     return Classes.of(
-        *(raw.entities, dict(zip(raw.entities, own, strict=True))),
+        *(names, dict(zip(names, own, strict=True))),
         subclass_of=raw.subclass_of,
         heads=raw.heads if typing.schema is None else typing.schema.ends("head"),
         tails=raw.tails if typing.schema is None else typing.schema.ends("tail"),
@@ -259,7 +275,7 @@ def _types(raw: Raw, typing: Typing, source: str) -> tuple[list[str], Vocabulary
     try:
         if typing.schema is not None:
             chosen = fit_types(
-                raw.entities,
+                raw.names,
                 typing.schema,
                 raw.types,
                 subclass_of=raw.subclass_of,
@@ -267,7 +283,7 @@ def _types(raw: Raw, typing: Typing, source: str) -> tuple[list[str], Vocabulary
             )
             return chosen, typing.schema.type_names
         chosen = choose_types(
-            raw.entities,
+            raw.names,
             raw.types,
             subclass_of=raw.subclass_of,
             choice=typing.choice,
