@@ -74,6 +74,7 @@ def test_every_table_has_the_forms(sheaves: Sheaves, typed_model: Path) -> None:
         ("check", typed_model),
         ("solvers",),
         ("consistency", typed_model),
+        ("density", typed_model),
     ):
         code, out, _ = sheaves(*words, "--format", "tsv")
         assert code == 0

@@ -8,6 +8,7 @@ import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.noise import relation_noise, relation_weights
+from knowledge_sheaves.embedding.storage import ModelInfo
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Multigraph, Schema
 from knowledge_sheaves.sheaf import CellularSheaf, energy_form
@@ -46,6 +47,30 @@ def test_the_noise_is_what_was_planted(reciprocal: bool) -> None:
         weights[0] / weights[2], (wanted[2] / wanted[0]) ** 2, rtol=0.1, atol=0
     )
     assert float(weights.log().mean()) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_relations_without_facts_held_out_are_judged_by_those_of_training() -> None:
+    """Twice the noise on what is held out, and nothing of the rough relation among it."""
+    model = planted()
+    torch.testing.assert_close(
+        relation_noise(model, shrink=0), relation_noise(model, model.graph, 0)
+    )
+    held_out = []
+    for head, relation, tail in model.graph.triples[:600].tolist():
+        if relation < 2:
+            held_out.append((head, relation, tail))
+            with torch.no_grad():
+                row = model.entities.row_of[tail]
+                table = model.entities.tables[0]
+                moved = table[model.entities.row_of[head]] + model.translations[relation]
+                table[row] = moved + 2 * SIGMAS[relation] * torch.randn(DIM)
+    model.info = ModelInfo(held_out={"valid": np.array(held_out)})
+    model.graph = model.graph.with_triples(model.graph.triples[600:])
+    found = relation_noise(model, shrink=0).sqrt()
+    torch.testing.assert_close(found, 2 * torch.tensor(SIGMAS), rtol=0.1, atol=0)
+    model.info = ModelInfo(held_out={"valid": np.zeros((0, 3), np.int64)})
+    known = relation_noise(model, shrink=0).sqrt()
+    torch.testing.assert_close(known, torch.tensor(SIGMAS), rtol=0.1, atol=0)
 
 
 def test_few_facts_are_drawn_towards_all() -> None:

@@ -92,6 +92,20 @@ def test_an_inverse_functional_relation_has_an_injective_head_map(name: str) -> 
     assert not torch.allclose(other.mT @ other, eye, atol=1e-2)
 
 
+@pytest.mark.parametrize("name", ["se", "pairre", "translational", "rescal"])
+def test_a_functional_relation_has_an_injective_tail_map_and_its_reciprocal_a_head_map(
+    name: str,
+) -> None:
+    model = build(name, {"functional": True})
+    injective = [("tail", 0), ("head", 2)]
+    for end, edge in [*injective, ("head", 0), ("tail", 2)]:
+        blocks = model.maps.map(end, edge).blocks
+        eye = torch.eye(blocks.shape[-1]).expand(len(blocks), -1, -1)
+        close = torch.allclose(blocks.mT @ blocks, eye, atol=1e-3)
+        identity = model.config.tail == "identity" and end == "tail"
+        assert close == ((end, edge) in injective or identity)
+
+
 def test_what_forgets_is_not_injective() -> None:
     with pytest.raises(InputError, match="'r' needs an injective head map, so its dimension"):
         build("se", {"inverse_functional": True, "dim": 6})

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.embedding.noise import model_noise
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.query import Options, Query
 from knowledge_sheaves.query.completions import completions
-from knowledge_sheaves.query.solvers.harmonic.priors import noise
 from knowledge_sheaves.sheaf import HalfSpace
 
 
@@ -37,7 +37,7 @@ def test_an_unknown_between_two_entities() -> None:
     a, b = model.vector("e0"), model.vector("e1")
     rows = torch.cat([maps["tail", 0], -maps["head", 1]]).detach()
     right = torch.cat([maps["head", 0] @ a, -maps["tail", 1] @ b]).detach()
-    precision, variance = rows.T @ rows, noise(model)
+    precision, variance = rows.T @ rows, model_noise(model)
     mean = torch.linalg.solve(precision, rows.T @ right)
     covariance = variance * torch.linalg.inv(precision)
     assert torch.allclose(found.mean("?y"), mean)

@@ -15,6 +15,7 @@ from rdflib.plugins.sparql.results.jsonresults import JSONResult
 
 import knowledge_sheaves
 from knowledge_sheaves.embedding import CATALOGUE, SheafEmbedding, model_config
+from knowledge_sheaves.embedding.noise import model_noise
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.plain import printable_lines
@@ -24,7 +25,6 @@ from knowledge_sheaves.query.drawing import draw, plot
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.language.short import to_sparql
 from knowledge_sheaves.query.results import select_json, term
-from knowledge_sheaves.query.solvers.harmonic.priors import noise
 from query_cases import explain
 
 CLOSED_FORM = [name for name in CATALOGUE if name != "toruse"]
@@ -135,9 +135,11 @@ def test_spread_of_an_unknown_between_two_springs() -> None:
     options = Options("harmonic", tau=1.0)
     (found,) = answer(model, ask(model, Pattern(SHAPES["2p"])), options)
     (witness,) = explain(model, found, 0, options).witnesses
-    assert witness.spread == pytest.approx((noise(model) / 2) ** 0.5)
+    assert witness.spread == pytest.approx((model_noise(model) / 2) ** 0.5)
     triples = model.graph.triples
-    assert noise(model) == pytest.approx(float(model.energies(triples).mean()) / model.config.dim)
+    assert model_noise(model) == pytest.approx(
+        float(model.energies(triples).mean()) / model.config.dim
+    )
 
 
 @pytest.mark.parametrize("facts", ["remembered", "ignored"])

@@ -16,6 +16,7 @@ from knowledge_sheaves.cli.benchmark import benchmark
 from knowledge_sheaves.cli.calibrate import calibrate
 from knowledge_sheaves.cli.check import check
 from knowledge_sheaves.cli.consistency import consistency
+from knowledge_sheaves.cli.density import density
 from knowledge_sheaves.cli.download import download
 from knowledge_sheaves.cli.evaluate import evaluate
 from knowledge_sheaves.cli.export import export
@@ -78,6 +79,7 @@ for command in (
     solvers,
     neighbours,
     consistency,
+    density,
     info,
     check,
     export,

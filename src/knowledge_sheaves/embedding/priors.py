@@ -31,16 +31,16 @@ def map_rules(
         head_rule = _symmetric(config, relation)
     if relation.antisymmetric:
         head_rule = _antisymmetric(config, relation, rows)
-    if relation.functional:
-        if tail_rule == TIED:
-            head_rule = _injective(relation, head_rule, rows, narrow)
-        else:
-            tail_rule = _injective(relation, tail_rule, rows, narrow)
-    if relation.inverse_functional:
-        if backwards and tail_rule != TIED:  # its tails are the relation's heads
-            tail_rule = _injective(relation, tail_rule, rows, narrow, "head")
-        else:
-            head_rule = _injective(relation, head_rule, rows, wide, "head")
+    # Its tails are the heads of the relation read backwards.
+    for said, end in (("functional", "tail"), ("inverse_functional", "head")):
+        if not getattr(relation, said):
+            continue
+        at_tail = (end == "tail") != backwards
+        if at_tail and tail_rule != TIED:
+            tail_rule = _injective(relation, tail_rule, rows, narrow, end)
+        elif not (backwards and tail_rule == "identity" and rows < wide):
+            # (There no choice of a dimension would leave the reciprocal room for it.)
+            head_rule = _injective(relation, head_rule, rows, narrow if at_tail else wide, end)
     return head_rule, tail_rule
 
 
@@ -132,7 +132,7 @@ def _antisymmetric(config: SheafConfig, relation: Relation, rows: int) -> str:
     return ANTISYMMETRIC[config.head]
 
 
-def _injective(relation: Relation, rule: str, rows: int, cols: int, end: str = "tail") -> str:
+def _injective(relation: Relation, rule: str, rows: int, cols: int, end: str) -> str:
     """At most one tail (or head): no two may look alike to the relation."""
     said = "functional" if end == "tail" else "inverse_functional"
     about = f"The {said} relation {relation.name!r} needs an injective {end} map"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ class Completions(NamedTuple):
 
     gaussian: Gaussian
     vertices: Mapping[str, int]
+    kinds: Mapping[str, int]
+    """The types of the unknowns."""
 
     def mean(self, variable: str) -> Tensor:
         """Where an unknown most likely lies: what harmonic extension finds."""
@@ -33,7 +36,8 @@ class Completions(NamedTuple):
 
     def covariance(self, variable: str) -> Tensor:
         """How sure that is, as a matrix."""
-        return self.gaussian.covariance(self._vertex(variable)).dense()
+        dense = self.gaussian.covariance(self._vertex(variable)).dense()
+        return dense.reshape(dense.shape[-2:])  # of one question
 
     def sample(self, count: int, seed: int = 0) -> dict[str, Tensor]:
         """Draws of all unknowns together, (count, dim) by variable."""
@@ -48,6 +52,21 @@ class Completions(NamedTuple):
         """log p of vectors for all unknowns."""
         given = {self._vertex(name): value.reshape(-1, 1) for name, value in values.items()}
         return float(self.gaussian.log_density(given))
+
+    def deviation(self, variable: str) -> float:
+        """How far an unknown typically lies from its mean, by coordinate."""
+        return float(self.covariance(variable).diagonal().mean().clamp(min=0).sqrt())
+
+    def log_marginal(self, variable: str, vectors: Tensor) -> Tensor:
+        """log p of vectors (n, dim) for one unknown, whatever the others are: (n,)."""
+        mean = self.mean(variable).double()
+        one = self.covariance(variable).double()
+        sections = len(mean) // len(one)
+        away = (vectors.double() - mean).unflatten(1, (-1, sections))
+        factor = torch.linalg.cholesky(one)
+        white = torch.linalg.solve_triangular(factor, away, upper=False)
+        normal = factor.diagonal().log().sum() + len(one) / 2 * math.log(2 * math.pi)
+        return -white.square().sum((1, 2)) / 2 - sections * normal
 
     def _vertex(self, variable: str) -> int:
         if variable not in self.vertices:
@@ -95,7 +114,44 @@ def completions(
             "its unknowns no Gaussian."
         )
     unknown = {str(v): batch.vertex(v) for v in pattern.variables if v not in given}
-    return Completions(Gaussian(placed.form, placed.by.variance(placed.reduced.strength)), unknown)
+    gaussian = Gaussian(placed.form, placed.by.variance(placed.reduced.strength))
+    return Completions(gaussian, unknown, {v: batch.types[place] for v, place in unknown.items()})
+
+
+class Candidate(NamedTuple):
+    """An entity for an unknown: how often a draw lies nearest to it, and log p of its vector."""
+
+    entity: int
+    share: float
+    log_density: float
+
+
+@torch.no_grad()
+def candidates(
+    model: SheafEmbedding, found: Completions, variable: str, count: int = 1000, seed: int = 0
+) -> list[Candidate]:
+    """The entities that draws of an unknown lie nearest to, the most frequent first.
+
+    The share estimates the probability that of all entities this one is nearest to the unknown.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+    >>> model = SheafEmbedding(model_config("transe", dim=2), graph)
+    >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "s", "?x")], "?x", graph)
+    >>> drawn = candidates(model, completions(model, query, {"?x": "c"}), "?y")
+    >>> round(sum(each.share for each in drawn), 6)
+    1.0
+    """
+    draws = found.sample(count, seed)[variable]
+    kind = found.kinds[variable]
+    table = model.entities.of_type(kind).flatten(1)
+    nearest = torch.cat([torch.cdist(part, table).argmin(1) for part in draws.split(256)])
+    places, numbers = nearest.unique(return_counts=True)
+    logs = found.log_marginal(variable, table[places])
+    ids = model.entities_of_type(kind)[places].tolist()
+    rows = zip(ids, (numbers / count).tolist(), logs.tolist(), strict=True)
+    return sorted((Candidate(*row) for row in rows), key=lambda each: -each.share)
 
 
 def _of(answer: Mapping[str, str], target: str) -> str:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.noise import model_noise
 from knowledge_sheaves.query.pattern import Variable
 from knowledge_sheaves.query.solvers.harmonic.extension import (
     Extension,
@@ -23,7 +24,7 @@ from knowledge_sheaves.query.solvers.harmonic.extension import (
     Placement,
 )
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
-from knowledge_sheaves.query.solvers.harmonic.priors import noise, type_prior
+from knowledge_sheaves.query.solvers.harmonic.priors import type_prior
 from knowledge_sheaves.sheaf import BlockMap, CellularSheaf, Prior, QuadraticForm, energy_form
 
 
@@ -141,7 +142,7 @@ class Springs(Extension):
 
     def variance(self, strength: float) -> float:
         """What a form's inverse is to be multiplied with to be a covariance: σ²."""
-        return noise(self.model)
+        return model_noise(self.model)
 
     def beyond(self, placed: FormPlacement) -> dict[str, float]:
         """Energies that no single edge has, by name."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding
-from knowledge_sheaves.embedding.storage import dataset_of, measured
 from knowledge_sheaves.sheaf import BlockMap, Prior
 
-MOST_TRIPLES = 2_000
-"""How many facts the noise of a model is estimated from."""
 SHRINK = 0.1
 """How far a covariance is drawn towards its mean variance: small types have few entities."""
 
@@ -29,17 +26,3 @@ def _gaussian(model: SheafEmbedding, kind: int) -> Prior:
     identity = torch.eye(*covariance.shape[-2:], dtype=x.dtype, device=x.device)
     shrunk = (1 - SHRINK) * covariance + SHRINK * variance * identity
     return Prior(mean.flatten(0, 1), BlockMap(torch.linalg.inv(shrunk)))
-
-
-def noise(model: SheafEmbedding) -> float:
-    """σ²: the mean energy per dimension of facts held out, or of known ones where none are."""
-    return model.keep("noise", lambda: _noise(model))
-
-
-def _noise(model: SheafEmbedding) -> float:
-    model = measured(model)
-    facts = dataset_of(model).valid or model.graph
-    energies = model.energies(facts.triples[:MOST_TRIPLES])
-    if not len(energies):
-        return 0.0
-    return float(energies.mean()) / (model.n_blocks * model.maps.rows * model.config.sections)
