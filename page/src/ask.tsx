@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answers, type SparqlResult, api } from "./api";
-import { Copy, type Forms, curlJson, here, loading, python, quoted } from "./copy";
+import { Copy, type Forms, curlJson, loading, python, sparqlForms } from "./copy";
 import { Editor } from "./editor";
 import { go, toAsk, toDraw } from "./route";
 import { AnswerGraph, AnswerTable, SparqlGraph, SparqlTable, Verdict } from "./results";
@@ -40,13 +40,7 @@ export function useAnswers() {
 }
 
 export function questionForms(query: string, mode: Mode, fresh: boolean): Forms {
-  if (mode === "facts") {
-    return {
-      sparql: query,
-      curl: `curl ${quoted(here("sparql"))} --header 'Accept: text/csv' --data-urlencode ${quoted(`query=${query}`)}`,
-      python: `${loading}\nfound = model.sparql(${python(query)})\nprint(found.serialize().decode())`,
-    };
-  }
+  if (mode === "facts") return sparqlForms(query);
   const more = fresh ? ", new=True" : "";
   return {
     sparql: query,

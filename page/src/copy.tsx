@@ -25,6 +25,15 @@ export function curlJson(path: string, body: unknown): string {
   return `curl ${quoted(here(path))} --json ${quoted(JSON.stringify(body))}`;
 }
 
+/** A query over the facts, with blocks of predictions in it. */
+export function sparqlForms(query: string): Forms {
+  return {
+    sparql: query,
+    curl: `curl ${quoted(here("sparql"))} --header 'Accept: text/csv' --data-urlencode ${quoted(`query=${query}`)}`,
+    python: `${loading}\nfound = model.sparql(${python(query)})\nprint(found.serialize().decode())`,
+  };
+}
+
 export function Copy({ forms }: { forms: () => Forms }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const text = useRef<HTMLPreElement>(null);

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api, entityAddress, type EntityPage, type LikelyFact, type Schema } from "./api";
-import { Copy, here, loading, python, quoted } from "./copy";
+import { Copy, type Forms, here, loading, python, quoted } from "./copy";
 import { said, sparqlName, words } from "./names";
 import { toAsk } from "./route";
 import { FactWhy } from "./reasons";
@@ -168,20 +168,38 @@ function Likely(props: {
   );
 }
 
-function forms(page: EntityPage) {
+const MOST_BLOCKS = 8;
+
+function forms(page: EntityPage): Forms {
   const name = sparqlName(page.name);
+  const sides = (["head", "tail"] as const).flatMap((end) => {
+    const mine = page.likely.filter((fact) => fact[end] === page.name);
+    return [...new Set(mine.map((fact) => fact.relation))].map((relation) => ({ end, relation }));
+  });
+  const blocks = sides.slice(0, MOST_BLOCKS).map(({ end, relation }) => {
+    const [other, triple] =
+      end === "head"
+        ? ["?tail", `${name} ${sparqlName(relation)} ?tail`]
+        : ["?head", `?head ${sparqlName(relation)} ${name}`];
+    return [
+      `  { BIND(${name} AS ?${end}) BIND(${sparqlName(relation)} AS ?relation)`,
+      `    SERVICE ks:predict { ${triple} . ${other} ks:probability ?p .`,
+      "      ks:answers ks:new true ; ks:top 5 } }",
+    ].join("\n");
+  });
+  const known = [
+    `  { BIND(${name} AS ?head) ${name} ?relation ?tail }`,
+    `  { BIND(${name} AS ?tail) ?head ?relation ${name} }`,
+  ];
+  const groups = [...known, ...blocks].join("\n  UNION\n");
   return {
-    sparql: `SELECT ?head ?relation ?tail {\n  { BIND(${name} AS ?head) ${name} ?relation ?tail }\n  UNION\n  { BIND(${name} AS ?tail) ?head ?relation ${name} }\n}`,
+    sparql: `SELECT ?head ?relation ?tail ?p {\n${groups}\n}`,
     curl: `curl ${quoted(here(entityAddress(page.name, SHOWN)))}`,
     python: [
       loading,
-      ...[...new Set(page.likely.filter((f) => f.head === page.name).map((f) => f.relation))].map(
-        (relation) =>
-          `print(model.predict(head=${python(page.name)}, relation=${python(relation)}, new=True))`,
-      ),
-      ...[...new Set(page.likely.filter((f) => f.tail === page.name).map((f) => f.relation))].map(
-        (relation) =>
-          `print(model.predict(relation=${python(relation)}, tail=${python(page.name)}, new=True))`,
+      ...sides.map(
+        ({ end, relation }) =>
+          `print(model.predict(${end}=${python(page.name)}, relation=${python(relation)}, new=True))`,
       ),
     ].join("\n"),
   };

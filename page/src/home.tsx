@@ -1,13 +1,15 @@
 /** Where one starts: what the model knows, and where to look first. */
 
 import { api, type Card, type Schema } from "./api";
-import { Search } from "./search";
-import { words } from "./names";
+import { Copy, sparqlForms } from "./copy";
+import { sparqlName, words } from "./names";
 import { go, toAsk, toEntity } from "./route";
-import { sparqlName } from "./names";
+import { Search } from "./search";
 import { MODEL, Show, useAsked } from "./ui";
 
 const MOST = 12;
+const COUNTS = `SELECT ?relation (COUNT(*) AS ?facts) { ?x ?relation ?y }
+GROUP BY ?relation ORDER BY DESC(?facts)`;
 
 export function Home() {
   const both = useAsked(() => Promise.all([api.card(), api.schema()]), []);
@@ -49,7 +51,10 @@ function Overview({ card, schema }: { card: Card; schema: Schema }) {
         ))}
       </dl>
       <section>
-        <h2>Relations</h2>
+        <div class="title">
+          <h2>Relations</h2>
+          <Copy forms={() => sparqlForms(COUNTS)} />
+        </div>
         <ul class="cloud">
           {relations.slice(0, MOST).map((each) => (
             <li key={`${each.name} ${each.heads.join()}`}>

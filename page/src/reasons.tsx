@@ -5,7 +5,7 @@ import { api, type Edge, type Explanation, type Fact, type FactReasons, type Pat
 import { Graph, type Link, type Node } from "./graph";
 import { energy, percent, words } from "./names";
 import { go, toEntity } from "./route";
-import { Show, useAsked } from "./ui";
+import { Entity, Show, useAsked } from "./ui";
 
 const FIRST = 3;
 
@@ -139,6 +139,7 @@ function Paths({ reasons }: { reasons: FactReasons }) {
         onNode={(name) => go(toEntity(name))}
       />
       <Legend />
+      {group && <Via group={group} fact={fact} />}
       <div class="paths">
         {!groups.length && <p class="hint">No known path of one or two steps joins the two.</p>}
         {groups.slice(0, all ? undefined : FIRST).map((each, place) => (
@@ -165,6 +166,25 @@ function Paths({ reasons }: { reasons: FactReasons }) {
         )}
       </div>
     </>
+  );
+}
+
+/** The entities in the middle of the paths that are drawn, for whoever cannot click in the drawing. */
+function Via({ group, fact }: { group: PathGroup; fact: Edge }) {
+  const middle = new Map<string, string | null>();
+  for (const { head, head_label, tail, tail_label } of group.paths.flat()) {
+    middle.set(head, head_label).set(tail, tail_label);
+  }
+  middle.delete(fact.head);
+  middle.delete(fact.tail);
+  if (!middle.size) return null;
+  return (
+    <p class="via">
+      over{" "}
+      {[...middle].map(([name, label]) => (
+        <Entity key={name} name={name} label={label} />
+      ))}
+    </p>
   );
 }
 

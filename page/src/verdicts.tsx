@@ -2,7 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { Fact } from "./api";
-import { percent, words } from "./names";
+import { Copy, sparqlForms } from "./copy";
+import { percent, sparqlName, words } from "./names";
 import { Entity, MODEL } from "./ui";
 
 export interface Verdict extends Fact {
@@ -88,6 +89,16 @@ export function asTsv(verdicts: Verdict[]): string {
   return [columns.join("\t"), ...rows, ""].join("\n");
 }
 
+/** How likely the facts are that have a verdict, asked anew. */
+function asQuery(verdicts: Verdict[]): string {
+  const rows = verdicts.map((each) =>
+    [each.head, each.relation, each.tail].map(sparqlName).concat(`"${each.verdict}"`).join(" "),
+  );
+  const values = rows.map((row) => `    (${row})\n`).join("");
+  const names = "?head ?relation ?tail";
+  return `SELECT ${names} ?verdict ?p {\n  VALUES (${names} ?verdict) {\n${values}  }\n  BIND(ks:probability(${names.replaceAll(" ", ", ")}) AS ?p)\n}`;
+}
+
 function download(verdicts: Verdict[]): void {
   const link = document.createElement("a");
   const file = new Blob([asTsv(verdicts)], { type: "text/tab-separated-values" });
@@ -104,6 +115,7 @@ export function VerdictsView() {
       <div class="title">
         <h1>Verdicts</h1>
         <span class="actions">
+          {!!verdicts.length && <Copy forms={() => sparqlForms(asQuery(verdicts))} />}
           <button type="button" disabled={!verdicts.length} onClick={() => download(verdicts)}>
             Download TSV
           </button>

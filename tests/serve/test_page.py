@@ -185,6 +185,7 @@ def explore(page: Page) -> None:
     groups.nth(1).focus()
     page.keyboard.press("Enter")
     expect(groups.nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(section.locator(".via").get_by_role("link")).not_to_have_count(0)
     accept = section.get_by_role("button", name="Accept: Ann likes Fargo")
     accept.focus()
     page.keyboard.press("Space")
@@ -207,7 +208,9 @@ def copy(page: Page, server: Server) -> None:
 
     page.get_by_role("button", name="Copy as").click()
     rows = httpx.get(f"{server.address}sparql", params={"query": text("SPARQL")}).json()
-    assert len(rows["results"]["bindings"]) == 4 + 1  # with the type
+    found = rows["results"]["bindings"]
+    assert len([row for row in found if "p" not in row]) == 4 + 1  # with the type
+    assert [row for row in found if row.get("tail", {}).get("value") == "urn:name:Fargo"]
     program, address = shlex.split(text("curl"))
     assert program == "curl"
     assert httpx.get(address).json()["name"] == "Ann"
@@ -321,17 +324,25 @@ def judge(page: Page) -> None:
     expect(rejected).to_have_attribute("aria-pressed", "true")
     page.get_by_role("link", name="Verdicts").click()
     expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="Copy as").click()
+    query = page.get_by_role("dialog").locator("pre").inner_text()
+    rows = httpx.get(page.url.split("#")[0] + "sparql", params={"query": query}).json()
+    assert [row["verdict"]["value"] for row in rows["results"]["bindings"]] == [
+        "accepted",
+        "rejected",
+    ]
+    page.keyboard.press("Escape")
     with page.expect_download() as started:
         page.get_by_role("button", name="Download TSV").click()
     assert started.value.suggested_filename == "films-verdicts.tsv"
     lines = Path(started.value.path()).read_text().splitlines()
     assert lines[0].split("\t") == ["head", "relation", "tail", "verdict", "probability", "time"]
-    rows = [line.split("\t") for line in lines[1:]]
-    assert [row[:4] for row in rows] == [
+    cells = [line.split("\t") for line in lines[1:]]
+    assert [row[:4] for row in cells] == [
         ["Ann", "likes", "Fargo", "accepted"],
         ["Bob", "likes", "Star Wars", "rejected"],
     ]
-    assert all(0 < float(row[4]) < 1 and row[5].endswith("Z") for row in rows)
+    assert all(0 < float(row[4]) < 1 and row[5].endswith("Z") for row in cells)
     page.get_by_role("button", name="Accept: Ann likes Fargo").click()
     expect(page.locator("tbody tr")).to_have_count(1)
 

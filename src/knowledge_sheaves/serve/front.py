@@ -69,7 +69,9 @@ def add_models(app: FastAPI, names: Sequence[str]) -> None:
     links = "".join(f'<li><a href="{escape(name)}/">{escape(name)}</a></li>' for name in names)
     text = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Knowledge Sheaves</title>'
-        f"<h1>Knowledge Sheaves</h1><ul>{links}</ul></html>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="stylesheet" href="{escape(names[0])}/page/app.css">'
+        f"<main><h1>Knowledge Sheaves</h1><ul>{links}</ul></main></html>"
     )
 
     @app.api_route("/", methods=BOTH, include_in_schema=False)
