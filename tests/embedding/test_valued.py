@@ -231,3 +231,14 @@ def test_what_it_cannot_do_is_refused() -> None:
     )
     with pytest.raises(InputError, match="marked functional"):
         SheafEmbedding(model_config("unstructured", space="layers"), known)
+
+
+def test_what_is_kept_is_forgotten_when_a_new_network_changes() -> None:
+    graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    model = SheafEmbedding(model_config("unstructured", dim=4, space="layers"), graph)
+    assert model.keep("x", lambda: 1) == 1
+    model.reset(1)
+    assert model.keep("x", lambda: 2) == 2
+    with torch.no_grad():
+        next(model.networks.parameters()).add_(1.0)
+    assert model.keep("x", lambda: 3) == 3

@@ -314,7 +314,7 @@ def test_rows_belong_to_a_set_of_queries_and_not_to_a_graph() -> None:
 
 def test_a_set_of_queries_has_one_hash_whatever_its_order(written: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(written, tmp_path / "copy"))
-    given = pickle.loads((copy / "test-queries.pkl").read_bytes())
+    given = plain_dict(copy / "test-queries.pkl")
     turned = {form: list(asked)[::-1] for form, asked in reversed(given.items())}
     (copy / "test-queries.pkl").write_bytes(pickle.dumps(turned))
     assert BetaEFolder(copy, "test").hash == BetaEFolder(written, "test").hash

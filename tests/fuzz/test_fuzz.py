@@ -37,6 +37,8 @@ def test_nothing_escapes(arena: Arena, kind: str) -> None:
     faults, ends = [], dict.fromkeys(("read", "refused"), 0)
     for seed in range(FIRST, FIRST + COUNT):
         outcome = arena.run(f"fuzz.kinds.{kind}:attack", seed)
+        if outcome.how == "slow":  # a machine with other work is slow now and then, not twice
+            outcome = arena.run(f"fuzz.kinds.{kind}:attack", seed)
         if outcome.is_fault:
             faults.append(f"python tests/fuzz/once.py {kind} {seed}: {outcome}")
             if len(faults) >= MOST_SHOWN:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import httpx
 import pytest
 import schemathesis
@@ -12,7 +15,14 @@ from schemathesis.checks import (  # type: ignore[attr-defined]
     response_schema_conformance,
 )
 
-from serve_cases import EX, Server
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.serve import interface
+from knowledge_sheaves.serve.settings import Settings
+from serve_cases import EX, FACTS, TYPES, Server
+
+SETTINGS = Settings({})
 
 OPERATIONS = ("card", "schema", "search", "entity", "answers", "explanation", "fact", "drawing")
 CHECKS = [content_type_conformance, not_a_server_error, response_schema_conformance]
@@ -51,14 +61,15 @@ def test_names_and_labels_are_found_as_one_types(
 
 def test_what_is_whole_comes_before_what_is_a_part(client: httpx.Client) -> None:
     found = get(client, "search", text="film", kind="type")["found"]
-    assert found == [{"name": "film", "label": None, "kind": "type", "type": None}]
+    assert found == [{"name": "film", "label": None, "kind": "type", "types": []}]
     assert len(get(client, "search", text="a", limit=2)["found"]) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", [f"{EX}Coen", "Joel Coen"])
 def test_an_entity_has_its_facts_and_what_is_likely(client: httpx.Client, name: str) -> None:
     found = get(client, "entity", name=name, top=3)
-    assert (found["name"], found["label"], found["type"]) == (f"{EX}Coen", "Joel Coen", "person")
+    assert (found["name"], found["label"]) == (f"{EX}Coen", "Joel Coen")
+    assert found["types"] == ["person"]
     assert found["facts"] == [{"head": "Fargo", "relation": "made by", "tail": f"{EX}Coen"}]
     (likely,) = found["likely"]  # type: ignore[misc]
     assert (likely["head"], likely["tail"]) == ("Star Wars", f"{EX}Coen")  # type: ignore[index]
@@ -146,6 +157,24 @@ def test_a_question_as_a_drawing(client: httpx.Client) -> None:
         "?y": [],
         "?x": ["film"],
     }
+
+
+def test_types_that_shape_no_stalk_are_told_as_well() -> None:
+    graph = KnowledgeGraph.from_triples(FACTS, types=TYPES).shared()
+    asker = Asker(SheafEmbedding(model_config("complex", dim=8), graph))
+    page = said(interface.entity(asker, SETTINGS, {"name": "Fargo", "top": 1}))
+    assert page["types"] == ["film"]
+    assert {fact["relation"] for fact in page["facts"]} == {"likes", "made by"}
+    found = said(interface.search(asker, SETTINGS, {"text": "Fargo", "limit": 1, "kind": None}))
+    assert found["found"][0]["types"] == ["film"]
+    schema = said(interface.schema(asker, SETTINGS, {}))
+    assert {kind["name"]: kind["entities"] for kind in schema["types"]} == {"person": 5, "film": 2}
+    ends = {each["name"]: (each["heads"], each["tails"]) for each in schema["relations"]}
+    assert ends["likes"] == (["person"], ["film"])
+
+
+def said(reply: tuple[dict[str, Any], bytes]) -> Any:
+    return json.loads(reply[1])
 
 
 @pytest.mark.parametrize(

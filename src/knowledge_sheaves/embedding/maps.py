@@ -186,9 +186,15 @@ class RelationMaps(nn.Module):
         return self.behind(edges, built if self.see_all else built * self._mask(end, edges))
 
     def _blocks(self, end: End, edges: Tensor) -> Tensor:
+        if self.is_identity[end] and self.groups:
+            held = self.parameters_of[0]
+            one = torch.eye(self.rows, self.cols[end], dtype=held.dtype, device=held.device)
+            return one.expand(len(edges), self.n_blocks, -1, -1)
         index = self.index[0 if end == "head" else 1]
+        if self._alike:
+            return self._pad(self._build(0, index[1, edges]), end)
         kinds = 2 * index[0, edges] + index[2, edges]
-        if self._alike or bool((kinds == kinds[:1]).all()):
+        if bool((kinds == kinds[:1]).all()):
             kind = int(kinds[0]) if len(edges) else 0
             return self._pad(self._build(kind, index[1, edges]), end)
         out: Tensor | None = None
@@ -205,9 +211,12 @@ class RelationMaps(nn.Module):
         """Maps from rows of a group's parameters; ``kind`` is twice the group, plus 1 if turned."""
         group, turned = divmod(kind, 2)
         constraint, height, width = self.groups[group]
-        used, inverse = rows.unique(return_inverse=True)  # build a map once, however often used
-        parameters = self.parameters_of[group].index_select(0, used)
-        built = constraint.build(parameters, height, width).index_select(0, inverse)
+        if len(rows) == 1:
+            built = constraint.build(self.parameters_of[group][rows], height, width)
+        else:
+            used, inverse = rows.unique(return_inverse=True)  # build a map once, however often used
+            parameters = self.parameters_of[group].index_select(0, used)
+            built = constraint.build(parameters, height, width).index_select(0, inverse)
         return built.mT if turned else built
 
     def _pad(self, blocks: Tensor, end: End) -> Tensor:

@@ -127,6 +127,7 @@ class SheafEmbedding(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.networks = nn.ModuleDict(self.config.energy.networks(self.edges_with_maps))
+        self.__dict__.pop("_parts", None)  # they were those of other networks
 
     def _width(self, name: str, dim: int) -> int:
         if dim % self.n_blocks:

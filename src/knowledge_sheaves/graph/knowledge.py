@@ -237,6 +237,28 @@ class KnowledgeGraph(Lookups):
             return [self.schema.types[int(self.entity_types[entity])].said]
         return [self.classes.label(name) for name in self.classes.own(entity)]
 
+    def type_label(self, name: str) -> str | None:
+        """What people call a type, None where it has no label.
+
+        >>> KnowledgeGraph.from_triples([("a", "r", "b")]).type_label("entity") is None
+        True
+        """
+        if self.classes is None:
+            return self.schema.types[self.schema.type_id(name)].label
+        return self.classes.said.labels.get(name)
+
+    def types_at(self, entities: IntArray) -> list[str]:
+        """Return the types that any of these entities has, by name.
+
+        >>> KnowledgeGraph.from_triples([("a", "r", "b")]).types_at(np.array([0, 1]))
+        ['entity']
+        """
+        if self.classes is None:
+            return [self.schema.types[kind].name for kind in np.unique(self.entity_types[entities])]
+        group_of, types = self.classes.groups
+        seen = types[np.unique(group_of[entities])].sum(0)
+        return self.classes.names.names(np.flatnonzero(seen))
+
     def is_of_type(self, name: str) -> BoolArray:
         """Tell which entities are of a type, by name; an unknown one is refused.
 

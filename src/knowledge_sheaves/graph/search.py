@@ -9,12 +9,12 @@ from knowledge_sheaves.graph.vocabulary import near_names
 
 
 class Found(NamedTuple):
-    """What a name belongs to: an entity with its type, a relation or a type."""
+    """What a name belongs to: an entity with its types, a relation or a type."""
 
     name: str
     label: str | None
     kind: str
-    type: str | None
+    types: tuple[str, ...] = ()
 
 
 class NameSearch:
@@ -25,22 +25,18 @@ class NameSearch:
     >>> [found.name for found in NameSearch(graph).find("ar")]
     ['Fargo', 'Star Wars']
     >>> NameSearch(graph).find("w")[0]
-    Found(name='Star Wars', label=None, kind='entity', type='entity')
+    Found(name='Star Wars', label=None, kind='entity', types=('entity',))
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        schema = graph.schema
-        kinds = [str(kind.name) for kind in schema.types]
-        types = (kinds[kind] for kind in graph.entity_types.tolist())
+        entities = (
+            (graph.name(entity), tuple(map(str, graph.types_of(entity))))
+            for entity in range(graph.num_entities)
+        )
         self._things = [
-            *(
-                Found(str(name), name.label, "entity", type)
-                for name, type in zip(
-                    map(graph.name, range(graph.num_entities)), types, strict=True
-                )
-            ),
-            *(Found(str(name), name.label, "relation", None) for name in schema.labelled_names),
-            *(Found(str(kind.name), kind.label, "type", None) for kind in schema.types),
+            *(Found(str(name), name.label, "entity", types) for name, types in entities),
+            *(Found(str(n), n.label, "relation") for n in graph.schema.labelled_names),
+            *(Found(str(name), graph.type_label(name), "type") for name in graph.type_names),
         ]
         self._texts = [
             f"{_folded(found.label or '')}\n{_folded(found.name)}" for found in self._things

@@ -112,11 +112,14 @@ class SideRanks:
         return SideRanks(*(np.concatenate(each) for each in columns) if parts else nothing)
 
 
-def rank_among(energies: Tensor, ranked: IdLists, filtered: IdLists) -> SideRanks:
+def rank_among(
+    energies: Tensor, ranked: IdLists, filtered: IdLists, overwrite: bool = False
+) -> SideRanks:
     """Rank answers of queries by energies (queries, entities), the lowest first.
 
     An answer competes with all entities but the query's ``filtered`` ones; whether it is one of
-    those itself does not matter.
+    those itself does not matter. With ``overwrite`` the energies need not be kept, which spares a
+    copy.
 
     >>> energies = torch.tensor([[0.0, 1.0, 2.0, 2.0]])
     >>> asked, known = (Lists(np.array(ids), np.array([0, 2])) for ids in ([1, 3], [0, 1]))
@@ -135,15 +138,22 @@ def rank_among(energies: Tensor, ranked: IdLists, filtered: IdLists) -> SideRank
     for start in range(0, len(order), height):
         rows = order[start : start + height]
         mine, others = asked.take(rows), known.take(rows)
-        block = copy[: len(rows)]
-        torch.index_select(energies, 0, to_index(rows, energies), out=block)
+        if overwrite and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) > 0).all():
+            block = energies[rows[0] : rows[-1] + 1]
+        else:
+            block = copy[: len(rows)]
+            torch.index_select(energies, 0, to_index(rows, energies), out=block)
+        regular = bool(block.sum(1).isfinite().all())  # nothing is ruled out, nothing is no number
         answers = to_index(mine.rows, block), to_index(mine.ids, block)
         true = block[answers].nan_to_num_(torch.inf, torch.inf, -torch.inf)
         block[answers] = true
         # Neither below nor up to anything: a known answer drops out of every count.
         block[to_index(others.rows, block), to_index(others.ids, block)] = torch.nan
         itself = block[answers].isnan().cpu().numpy()
-        possible = _true(torch.lt(block, torch.inf, out=scratch[: len(rows)])).cpu().numpy()
+        if regular:
+            possible = width - others.counts
+        else:
+            possible = _true(torch.lt(block, torch.inf, out=scratch[: len(rows)])).cpu().numpy()
         lower, up_to = _count(block, true, mine.offsets, scratch)
         rivals = width - others.counts[mine.rows]
         # Nothing is worse than infinity. All else that no number is, is worse than a number.

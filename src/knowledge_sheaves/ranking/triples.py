@@ -33,7 +33,7 @@ class Scorer(Protocol):
 
     Relations are edges of the schema; where a relation is split over several type pairs, the
     energies cover all parts with its name. Entities that the schema rules out have the energy
-    +inf.
+    +inf. What is returned belongs to whoever ranks, and may be overwritten.
     """
 
     def score_tails(self, heads: Tensor, edges: Tensor) -> Tensor:
@@ -194,5 +194,6 @@ def _rank_side(
     for part in chunks(len(queries.asked), num_entities, memory_limit):
         asked, edges = queries.asked[part], queries.edges[part]
         scores = score(torch.from_numpy(asked), torch.from_numpy(edges))
-        found.append(rank_among(scores, queries.ranked(part), Lists(*lookup(asked, edges))))
+        known = Lists(*lookup(asked, edges))
+        found.append(rank_among(scores, queries.ranked(part), known, overwrite=True))
     return SideRanks.concatenate(found)[np.argsort(queries.order)]

@@ -17,10 +17,10 @@ from pydantic import Field
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph.labels import label_of
 from knowledge_sheaves.graph.names import find_entity, find_relation
-from knowledge_sheaves.graph.search import NameSearch
 from knowledge_sheaves.model import Model
 from knowledge_sheaves.query.answers import Answer, Answers, Wanted
 from knowledge_sheaves.query.drawing import draw
+from knowledge_sheaves.serve.interface import names_of
 
 MOST_CHARACTERS = 2_000
 MOST_ROWS = 50
@@ -44,7 +44,7 @@ def agent_server(model: Model) -> MCPServer:
 
 def tools(model: Model) -> tuple[Callable[..., str], ...]:
     """What an agent may call: functions with names, descriptions and texts as results."""
-    search = NameSearch(model.graph)
+    search = names_of(model)
 
     @told
     def find_entity(
@@ -143,8 +143,7 @@ def _entity(model: Model, entity: int) -> str:
     name = graph.name(entity)
     kinds = ", ".join(graph.types_said(entity))
     kind = f", {kinds}" if kinds and kinds != "entity" else ""
-    facts = int((graph.triples[:, [0, 2]] == entity).any(axis=1).sum())
-    return f"{_called(name, label_of(name))}{kind}, {facts} facts"
+    return f"{_called(name, label_of(name))}{kind}, {len(graph.neighbours(entity).others)} facts"
 
 
 def _relations(model: Model) -> list[str]:

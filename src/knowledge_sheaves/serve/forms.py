@@ -51,7 +51,7 @@ class FoundName(Thing):
     """A name that was looked for."""
 
     kind: Literal["entity", "relation", "type"]
-    type: str | None
+    types: list[str]
 
 
 class FoundNames(BaseModel):
@@ -77,7 +77,7 @@ class LikelyFact(Fact):
 class EntityPage(Thing):
     """An entity, what is known of it, and what is most likely missing."""
 
-    type: str
+    types: list[str]
     facts: list[Fact]
     likely: list[LikelyFact]
     labels: dict[str, str]
@@ -129,12 +129,12 @@ class TypeCount(BaseModel):
 
 
 class RelationCount(BaseModel):
-    """A relation between two types and how many facts it has."""
+    """A relation, the types at its ends, and how many facts it has."""
 
     name: str
     label: str | None
-    head: str
-    tail: str
+    heads: list[str]
+    tails: list[str]
     facts: int
 
 

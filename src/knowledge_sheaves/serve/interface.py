@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +14,15 @@ import torch
 from knowledge_sheaves.embedding.about import describe
 from knowledge_sheaves.embedding.known import ALL, known_graph
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.names import find_entity
 from knowledge_sheaves.graph.search import NameSearch
 from knowledge_sheaves.query.answers import Answers
 from knowledge_sheaves.query.asking import Asker, count
+from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.language.iris import name_of
+from knowledge_sheaves.query.language.sparql import ParsedQuery
+from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking.missing import missing
 from knowledge_sheaves.ranking.prediction import Predictor
 from knowledge_sheaves.serve.settings import MOST_ANSWERS, Settings
@@ -38,23 +42,30 @@ def card(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
 def schema(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """The types and relations, with how many entities and facts each has."""
     graph = known_graph(asker.model, ALL)
-    sizes = np.bincount(graph.entity_types, minlength=len(graph.schema.types))
-    uses = np.bincount(graph.triples[:, 1], minlength=len(graph.schema.relations))
     types = [
-        {"name": str(kind.name), "label": kind.label, "entities": size}
-        for kind, size in zip(graph.schema.types, sizes.tolist(), strict=True)
-    ]
-    relations = [
         {
-            "name": str(each.name),
-            "label": each.label,
-            "head": str(each.head),
-            "tail": str(each.tail),
-            "facts": size,
+            "name": str(name),
+            "label": graph.type_label(name),
+            "entities": int(graph.is_of_type(name).sum()),
         }
-        for each, size in zip(graph.schema.relations, uses.tolist(), strict=True)
+        for name in graph.type_names
+    ]
+    order, starts = graph.by_relation
+    relations = [
+        _relation(graph, each, graph.triples[order[first:last]])
+        for each, (first, last) in zip(graph.schema.relations, pairwise(starts), strict=True)
     ]
     return _reply({"types": types, "relations": relations})
+
+
+def _relation(graph: KnowledgeGraph, relation: Relation, facts: IntArray) -> dict[str, Any]:
+    return {
+        "name": str(relation.name),
+        "label": relation.label,
+        "heads": graph.types_at(facts[:, 0]),
+        "tails": graph.types_at(facts[:, 2]),
+        "facts": len(facts),
+    }
 
 
 def search(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
@@ -73,18 +84,15 @@ def entity(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """An entity with what is known of it and what is most likely missing."""
     graph = known_graph(asker.model, ALL)
     place = find_entity(graph, name_of(job["name"]))
-    facts = []
-    for column in (0, 2):
-        rows = graph.triples[graph.triples[:, column] == place][:MOST_FACTS]
-        facts += [
-            {"head": str(head), "relation": str(relation), "tail": str(tail)}
-            for head, relation, tail in graph.decode(rows)
-        ]
+    facts = [
+        {"head": str(head), "relation": str(relation), "tail": str(tail)}
+        for head, relation, tail in graph.decode(_facts_of(graph, place))
+    ]
     likely = missing(Predictor(asker.model), graph.entities[place], job["top"])
     return _reply(
         {
             **_thing(graph, place),
-            "type": str(graph.schema.types[int(graph.entity_types[place])].name),
+            "types": graph.types_of(place),
             "facts": facts,
             "likely": [each._asdict() for each in likely],
             "labels": _labels(graph, [*facts, *(each._asdict() for each in likely)]),
@@ -92,13 +100,26 @@ def entity(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     )
 
 
+def _facts_of(graph: KnowledgeGraph, entity: int) -> IntArray:
+    """The facts that an entity stands in, so many at most from each end."""
+    near = graph.neighbours(entity)
+    here = np.full_like(near.others, entity)
+    rows = np.stack((here, near.relations, near.others), axis=1)
+    rows[~near.outgoing] = rows[~near.outgoing][:, ::-1]
+    return np.concatenate((rows[near.outgoing][:MOST_FACTS], rows[~near.outgoing][:MOST_FACTS]))
+
+
+def _asked(asker: Asker, job: Mapping[str, Any]) -> tuple[ParsedQuery, Options, Budget]:
+    """The query of a job, read, with the options and the budget that it has."""
+    solver = job["solver"]
+    options = asker.options if solver is None else asker.options.but(solver=solver)
+    budget = options.budget()
+    return asker.read(job["query"], budget), options, budget
+
+
 def answers(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """The best answers to a plain pattern, or whether it holds."""
-    options = asker.options
-    if job["solver"] is not None:
-        options = options.but(solver=job["solver"])
-    budget = options.budget()
-    asked = asker.read(job["query"], budget)
+    asked, options, budget = _asked(asker, job)
     if asked.form == "ask":
         verdict = asker.decide(asked, solver=job["solver"], budget=budget)
         said = {"holds": verdict.holds, "known": verdict.known, "probability": verdict.probability}
@@ -120,11 +141,7 @@ def answers(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
 @torch.no_grad()
 def explanation(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """The reasons for one answer to a query, given by name."""
-    options = asker.options
-    if job["solver"] is not None:
-        options = options.but(solver=job["solver"])
-    budget = options.budget()
-    asked = asker.read(job["query"], budget)
+    asked, options, budget = _asked(asker, job)
     if asked.query is None or asked.form == "ask":
         raise InputError("Only answers to a SELECT can be explained.")
     if len(job["answer"]) != len(asked.query.targets):

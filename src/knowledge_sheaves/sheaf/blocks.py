@@ -44,6 +44,8 @@ class BlockMap:
     """
 
     blocks: Tensor
+    is_identity: bool = False
+    """Whether it is known to change nothing, so that products with it need not be computed."""
 
     def __post_init__(self) -> None:
         if self.blocks.ndim < 3:
@@ -132,7 +134,7 @@ class BlockMap:
         return BlockMap(self.blocks[index])
 
     def to(self, dtype: torch.dtype) -> BlockMap:
-        return BlockMap(self.blocks.to(dtype))
+        return BlockMap(self.blocks.to(dtype), self.is_identity)
 
     def _check(self, rows: int, n_blocks: int) -> None:
         if rows != self.cols or n_blocks != self.n_blocks:
@@ -150,7 +152,7 @@ class BlockMap:
     def identity(cls, dim: int, n_blocks: int | None = None) -> BlockMap:
         """The identity, in blocks of size 1 unless told otherwise."""
         n = dim if n_blocks is None else n_blocks
-        return cls(torch.eye(dim // n).expand(n, -1, -1))
+        return cls(torch.eye(dim // n).expand(n, -1, -1), is_identity=True)
 
     @classmethod
     def diagonal(cls, scale: Tensor) -> BlockMap:

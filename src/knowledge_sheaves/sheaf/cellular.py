@@ -15,6 +15,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import GraphMorphism, IntArray, Multigraph
 from knowledge_sheaves.sheaf import sections
 from knowledge_sheaves.sheaf.blocks import BlockMap, as_block_map, from_blocks, to_blocks
+from knowledge_sheaves.sheaf.linalg import common_shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class CellularSheaf:
 
     @property
     def batch_shape(self) -> torch.Size:
-        return torch.broadcast_shapes(*(m.batch_shape for m in self.maps))
+        return common_shape(*(m.batch_shape for m in self.maps))
 
     def zeros(self, *shape: int) -> Tensor:
         """Zeros of the maps' number type."""
@@ -154,7 +155,7 @@ class CellularSheaf:
         """δx without forming δ: one batched product per distinct map."""
         self._check_length(x, self.vertex_offsets, "0-cochain")
         column = x.unsqueeze(-1) if x.ndim == 1 else x
-        batch = torch.broadcast_shapes(self.batch_shape, column.shape[:-2])
+        batch = common_shape(self.batch_shape, column.shape[:-2])
         out = column.new_zeros(*batch, int(self.edge_offsets[-1]), column.shape[-1])
         ends = ((self.graph.tails, self.tail_map, 1.0), (self.graph.heads, self.head_map, -1.0))
         for vertices, index, sign in ends:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf.blocks import BlockMap, to_blocks
 from knowledge_sheaves.sheaf.cellular import CellularSheaf
-from knowledge_sheaves.sheaf.linalg import diagonal_scale
+from knowledge_sheaves.sheaf.linalg import common_shape, diagonal_scale
 from knowledge_sheaves.sheaf.quadratic import Prior, QuadraticForm, accumulate
 
 K = TypeVar("K")
@@ -39,15 +39,15 @@ def energy_form(
     for e in range(sheaf.graph.num_edges):
         root = None if weights is None else weights[..., e, None, None, None].to(working).sqrt()
         ends = _signed_maps(sheaf, e, root, working)
-        for u, (sign, f) in ends.items():
-            for v, (other, g) in ends.items():
+        for u, f in ends.items():
+            for v, g in ends.items():
                 if u <= v:
-                    _add(square, (u, v), sign * other, f.mT @ g)
+                    _add(square, (u, v), f.sign * g.sign, _gram(f, g))
         if translation is not None:
             b = to_blocks(sheaf.edge_stalk(translation, e), sheaf.n_blocks).to(working)
             b = b if root is None else root * b
-            for v, (sign, f) in ends.items():
-                _add(linear, v, -sign, f.mT @ b)
+            for v, f in ends.items():
+                _add(linear, v, -f.sign, b.clone() if f.is_identity else f.map.mT @ b)
             constant = constant + b.square().sum((-3, -2, -1))
     if translation is not None:
         sections = 1 if translation.ndim == 1 else translation.shape[-1]
@@ -63,14 +63,33 @@ def energy_form(
     )
 
 
+class _Signed(NamedTuple):
+    """An entry of √w δ."""
+
+    sign: int
+    map: Tensor
+    is_identity: bool = False
+
+
 def _signed_maps(
     sheaf: CellularSheaf, edge: int, root: Tensor | None, working: torch.dtype
-) -> dict[int, tuple[int, Tensor]]:
+) -> dict[int, _Signed]:
     """The row of √w δ that belongs to an edge; on a loop the two maps meet in one vertex."""
     head, tail = int(sheaf.graph.heads[edge]), int(sheaf.graph.tails[edge])
-    maps = [m.blocks.to(working) for m in (sheaf.head(edge), sheaf.tail(edge))]
-    f, g = maps if root is None else (root * m for m in maps)
-    return {head: (1, g - f)} if head == tail else {head: (-1, f), tail: (1, g)}
+    maps = (sheaf.head(edge), sheaf.tail(edge))
+    blocks = [m.blocks.to(working) for m in maps]
+    f, g = blocks if root is None else (root * b for b in blocks)
+    if head == tail:
+        return {head: _Signed(1, g - f)}
+    one, other = (m.is_identity and root is None for m in maps)
+    return {head: _Signed(-1, f, one), tail: _Signed(1, g, other)}
+
+
+def _gram(f: _Signed, g: _Signed) -> Tensor:
+    """FᵀG, a tensor of its own; half of the maps are the identity in most models."""
+    if g.is_identity:
+        return f.map.mT.clone(memory_format=torch.contiguous_format)
+    return g.map.clone() if f.is_identity else f.map.mT @ g.map
 
 
 def _add(terms: dict[K, Tensor], key: K, sign: int, product: Tensor) -> None:
@@ -78,7 +97,7 @@ def _add(terms: dict[K, Tensor], key: K, sign: int, product: Tensor) -> None:
     if sign < 0:
         product.neg_()
     held = terms.get(key)
-    if held is not None and torch.broadcast_shapes(held.shape, product.shape) == held.shape:
+    if held is not None and common_shape(held.shape, product.shape) == held.shape:
         held.add_(product)
     else:
         accumulate(terms, key, product)
@@ -155,7 +174,7 @@ def harmonic_extension(
     form = form.add_priors(_on(priors, unknown))
     best = form.minimiser()
     values = {v: y.unsqueeze(-1) if y.ndim == 1 else y for v, y in boundary.items()} | best
-    batch = torch.broadcast_shapes(*(y.shape[:-2] for y in values.values()))
+    batch = common_shape(*(y.shape[:-2] for y in values.values()))
     parts = [values[v].expand(*batch, -1, -1) for v in range(sheaf.graph.num_vertices)]
     cochain = torch.cat(parts, -2) if parts else sheaf.zeros(0, 1)
     if plain and cochain.ndim == 2 and cochain.shape[-1] == 1:

@@ -35,7 +35,7 @@ def psd_solve(matrix: Tensor, rhs: Tensor, scale: Tensor | None = None) -> Tenso
     solve, singular = _factorise(matrix, scale)
     if not bool(singular.any()):
         return solve(rhs)
-    batch = torch.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
+    batch = common_shape(matrix.shape[:-2], rhs.shape[:-2])
     matrix, rhs = matrix.expand(*batch, -1, -1), rhs.expand(*batch, -1, -1)
     singular, scale = singular.expand(batch), scale.expand(batch)
     solution = torch.empty_like(rhs)
@@ -44,6 +44,16 @@ def psd_solve(matrix: Tensor, rhs: Tensor, scale: Tensor | None = None) -> Tenso
         solve, _ = _factorise(matrix[~singular], scale[~singular])
         solution[~singular] = solve(rhs[~singular])
     return solution
+
+
+def common_shape(*shapes: torch.Size) -> torch.Size:
+    """What shapes broadcast to; torch takes as long to tell as a small product does.
+
+    >>> common_shape(torch.Size([3, 1]), torch.Size([4]))
+    torch.Size([3, 4])
+    """
+    first = shapes[0] if shapes else torch.Size()
+    return first if all(s == first for s in shapes) else torch.broadcast_shapes(*shapes)
 
 
 def diagonal_scale(matrix: Tensor) -> Tensor:
@@ -80,7 +90,7 @@ def _too_small(pivot: Tensor, scale: Tensor) -> Tensor:
 
 
 def _cholesky_solve(factor: Tensor, rhs: Tensor) -> Tensor:
-    batch = torch.broadcast_shapes(factor.shape[:-2], rhs.shape[:-2])
+    batch = common_shape(factor.shape[:-2], rhs.shape[:-2])
     return torch.cholesky_solve(rhs.expand(*batch, -1, -1), factor.expand(*batch, -1, -1))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf.blocks import BlockMap, to_blocks
-from knowledge_sheaves.sheaf.linalg import diagonal_scale, psd_solve, pseudoinverse
+from knowledge_sheaves.sheaf.linalg import common_shape, diagonal_scale, psd_solve, pseudoinverse
 from knowledge_sheaves.sheaf.monomials import Candidates, Forms
 
 K = TypeVar("K")
@@ -349,11 +349,11 @@ class QuadraticForm:
 
     def _batch(self) -> torch.Size:
         shapes = [t.shape[:-3] for t in (*self.square.values(), *self.linear.values())]
-        return torch.broadcast_shapes(self.constant.shape, *shapes)
+        return common_shape(self.constant.shape, *shapes)
 
 
 def _solve_columns(matrix: Tensor, columns: list[Tensor], scale: Tensor) -> list[Tensor]:
-    batch = torch.broadcast_shapes(*(c.shape[:-2] for c in columns))
+    batch = common_shape(*(c.shape[:-2] for c in columns))
     rhs = torch.cat([c.expand(*batch, -1, -1) for c in columns], -1)
     solved = psd_solve(matrix, rhs, scale)
     return list(torch.split(solved, [c.shape[-1] for c in columns], -1))

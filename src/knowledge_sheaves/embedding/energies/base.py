@@ -198,15 +198,26 @@ class Energy:
         image = query.image.flatten(1)
         if model.maps.is_identity[query.target]:
             return scale * self.distances(image, self.shorten(candidates.flat))
-        width = candidates.blocks.shape[2]
+        return scale * self.by_edge(model, query, candidates)
+
+    def by_edge(self, model: SheafEmbedding, query: Query, candidates: Candidates) -> Tensor:
+        """The score of every query with every candidate; an edge at a time has its images."""
+        image = query.image.flatten(1)
         out = image.new_empty(len(image), len(candidates))
         for edge in query.edges.unique():
             mine = (query.edges == edge).nonzero().squeeze(1)
-            block = model.maps.blocks(query.target, edge.reshape(1))[0, ..., :width]
-            projected = torch.einsum("nij,pnjk->pnik", block, candidates.blocks)
-            found = self.distances(image[mine], self.shorten(projected.flatten(1)))
-            out = out.index_copy(0, mine, found)
-        return scale * out
+            images = self.images(model, query.target, edge, candidates)
+            out = out.index_copy(0, mine, self.distances(image[mine], images))
+        return out
+
+    def images(
+        self, model: SheafEmbedding, target: End, edge: Tensor, candidates: Candidates
+    ) -> Tensor:
+        """The candidates as one edge compares them, flat."""
+        width = candidates.blocks.shape[2]
+        block = model.maps.blocks(target, edge.reshape(1))[0, ..., :width]
+        projected = torch.einsum("nij,pnjk->pnik", block, candidates.blocks)
+        return self.shorten(projected.flatten(1))
 
     def forms(self, model: SheafEmbedding, query: Query, candidates: Candidates) -> Forms | None:
         """Forms that rank candidates as the scores do, biases aside; None where there are none.
@@ -222,8 +233,12 @@ class Energy:
     def distances(self, a: Tensor, b: Tensor) -> Tensor:
         """The score of every row of a with every row of b, in chunks."""
         rows = max(1, CHUNK_BYTES // max(1, b.numel() * b.element_size()))
-        parts = [self.measure(self.difference(part.unsqueeze(1), b)) for part in a.split(rows)]
+        parts = [self.apart(part.unsqueeze(1), b) for part in a.split(rows)]
         return torch.cat(parts) if parts else a.new_empty(0, len(b))
+
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
+        """The score of flat images, without the last axis."""
+        return self.measure(self.difference(a, b))
 
     def similarities(
         self, model: SheafEmbedding, target: End, edges: Tensor, known: Tensor, pool: Pool

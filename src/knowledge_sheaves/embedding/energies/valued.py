@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.embedding.energies.base import CHUNK_BYTES, Energy, Query
+from knowledge_sheaves.embedding.energies.base import Energy, Query
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.schema import FLAGS, OTHERS
@@ -104,8 +104,7 @@ class Valued(Energy):
         return found.unflatten(1, (-1, 1, 1))
 
     def score(self, model: SheafEmbedding, left: Tensor, right: Tensor) -> Tensor:
-        distances = self._power(self.stalk.distance(left.flatten(1), right.flatten(1)))
-        return distances.to(model.radius.dtype)
+        return self.apart(left.flatten(1), right.flatten(1)).to(model.radius.dtype)
 
     def square(self, model: SheafEmbedding, left: Tensor, right: Tensor) -> Tensor:
         """V_e: there is no other energy than that of the distance."""
@@ -124,19 +123,16 @@ class Valued(Energy):
         scale: float,
         relative: bool,
     ) -> Tensor:
-        image = query.image.flatten(1)
-        out = image.new_empty(len(image), len(candidates))
-        for edge in query.edges.unique():
-            mine = (query.edges == edge).nonzero().squeeze(1)
-            each = edge.expand(len(candidates))
-            images = self.image(model, query.target, each, candidates.blocks).flatten(1)
-            out = out.index_copy(0, mine, self.distances(image[mine], images))
-        return (scale * out).to(candidates.flat.dtype)
+        return (scale * self.by_edge(model, query, candidates)).to(candidates.flat.dtype)
 
-    def distances(self, a: Tensor, b: Tensor) -> Tensor:
-        rows = max(1, CHUNK_BYTES // max(1, b.numel() * b.element_size()))
-        parts = [self._power(self.stalk.distance(p.unsqueeze(1), b)) for p in a.split(rows)]
-        return torch.cat(parts) if parts else a.new_empty(0, len(b))
+    def images(
+        self, model: SheafEmbedding, target: End, edge: Tensor, candidates: Candidates
+    ) -> Tensor:
+        each = edge.expand(len(candidates))
+        return self.image(model, target, each, candidates.blocks).flatten(1)
+
+    def apart(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._power(self.stalk.distance(a, b))
 
 
 class Hyperbolic(Valued):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.noise import model_noise
 from knowledge_sheaves.query.pattern import Variable
 from knowledge_sheaves.query.solvers.harmonic.extension import (
@@ -55,12 +56,12 @@ class Springs(Extension):
         places = range(batch.graph.num_edges)
         roots = [self._root(batch, place) for place in places]
         maps = [
-            [_times(root, block) for block in edge_maps(model, batch, place)]
+            [_weighed(root, each) for each in edge_maps(model, batch, place)]
             for root, place in zip(roots, places, strict=True)
         ]
         dims = [model.n_blocks * model.widths[kind] for kind in batch.types]
         sheaf = CellularSheaf.from_maps(
-            batch.graph, dims, [BlockMap(f) for f, _ in maps], [BlockMap(g) for _, g in maps]
+            batch.graph, dims, [f for f, _ in maps], [g for _, g in maps]
         )
         z = None
         if model.translations is not None:
@@ -154,13 +155,21 @@ def _times(weight: Tensor | None, each: Tensor) -> Tensor:
     return each if weight is None else weight.reshape(-1, *[1] * (each.dim() - 1)) * each
 
 
-def edge_maps(model: SheafEmbedding, batch: QueryGraph, place: int) -> tuple[Tensor, Tensor]:
+def _weighed(root: Tensor | None, each: BlockMap) -> BlockMap:
+    return each if root is None else BlockMap(_times(root, each.blocks))
+
+
+def edge_maps(model: SheafEmbedding, batch: QueryGraph, place: int) -> tuple[BlockMap, BlockMap]:
     """The maps of an edge of all queries, as wide as the types at its ends."""
-    head, tail = int(batch.graph.heads[place]), int(batch.graph.tails[place])
-    edges = batch.edges[:, place]
-    f = model.maps.blocks("head", edges)[..., : model.widths[batch.types[head]]]
-    g = model.maps.blocks("tail", edges)[..., : model.widths[batch.types[tail]]]
-    return f, g
+
+    def at(end: End, vertex: int) -> BlockMap:
+        width, maps = model.widths[batch.types[vertex]], model.maps
+        blocks = maps.blocks(end, batch.edges[:, place])[..., :width]
+        return BlockMap(
+            blocks, maps.is_identity[end] and maps.through is None and maps.rows == width
+        )
+
+    return at("head", int(batch.graph.heads[place])), at("tail", int(batch.graph.tails[place]))
 
 
 @dataclass(frozen=True, eq=False)

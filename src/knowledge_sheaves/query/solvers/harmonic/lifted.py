@@ -87,10 +87,10 @@ class Free(Lifted):
         for vertex in vertices:
             places = (batch.graph.tails == vertex).nonzero()[0].tolist()
             if places:
-                own = square[vertex, vertex]
-                identity = torch.eye(own.shape[-1], dtype=own.dtype, device=own.device)
-                count = self._count(batch, places)
-                square[vertex, vertex] = own - count.to(own)[:, None, None, None] * identity
+                own, count = square.get((vertex, vertex)), self._count(batch, places)
+                if own is not None:
+                    identity = torch.eye(own.shape[-1], dtype=own.dtype, device=own.device)
+                    square[vertex, vertex] = own - count.to(own)[:, None, None, None] * identity
                 constant = constant + count.to(constant) * self.model.radius.square()
         return replace(form, square=square, constant=constant)
 
@@ -107,10 +107,10 @@ class Composite(Free):
     def reduce(
         self, batch: QueryGraph, targets: Sequence[int], priors: Mapping[int, Prior] | None = None
     ) -> QuadraticForm:
-        form = super().reduce(batch, targets, priors)
         if len(targets) > 1:  # no relation to lift: `jointly` ranks these
-            return form
-        return replace(form, square={})
+            return super().reduce(batch, targets, priors)
+        form = replace(Springs.reduce(self, batch, targets, priors), square={})
+        return self._lift(batch, form, targets)
 
     def beyond(self, placed: FormPlacement) -> dict[str, float]:
         """What lifting the composite relation as a whole adds."""
@@ -141,7 +141,7 @@ class Sphere(Lifted):
         for place in range(batch.graph.num_edges):
             head, tail = int(batch.graph.heads[place]), int(batch.graph.tails[place])
             weight = self.weight(batch, place)
-            f = edge_maps(model, batch, place)[0][..., : widths[tail], :]
+            f = edge_maps(model, batch, place)[0].blocks[..., : widths[tail], :]
             f = f if weight is None else weight[:, None, None, None] * f
             if head == tail:
                 accumulate(square, (head, head), -(f + f.mT))
