@@ -286,3 +286,22 @@ def test_a_block_that_would_be_asked_too_often_says_so(monkeypatch: pytest.Monke
     text = "SELECT ?x {\n ?s ?r ?y SERVICE ks:predict { ?y :likes ?x } }"
     with pytest.raises(InputError, match=r"line 2, column 11 .* more than 3: bind fewer"):
         Sparql(ASKERS[0]).run(text)
+
+
+@pytest.mark.parametrize("counted", ["*", "DISTINCT *"])
+def test_all_answers_of_a_block_are_counted(counted: str) -> None:
+    sparql, block = Sparql(ASKERS[0]), "{ SERVICE ks:predict { :p0 :knows ?x } }"
+    found = list(sparql.run(f"SELECT ?x {block}").rows())
+    (row,) = sparql.run(f"SELECT (COUNT({counted}) AS ?n) {block}").rows()
+    assert row == {"?n": len(found)}
+    assert len(found) > 1
+
+
+@pytest.mark.parametrize("verb", ["a", "rdf:type"])
+def test_a_block_may_ask_for_a_type(verb: str) -> None:
+    graph = random_graph(0, typed=True)
+    sparql = Sparql(Asker(SheafEmbedding(model_config("complex", dim=8), graph), Options(tau=1.0)))
+    found = sparql.run(
+        f"SELECT ?x {{ SERVICE ks:predict {{ :p0 :knows ?x . ?x {verb} :Person }} }}"
+    )
+    assert {row["?x"][0] for row in found.rows()} == {"p"}

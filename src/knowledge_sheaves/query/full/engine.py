@@ -175,7 +175,8 @@ class _Run:
         tokens = self.text.tokens
         for number, token in enumerate(tokens):
             before = tokens[number - 1].word if number else ""
-            if token.word == "*" and before in ("SELECT", "DISTINCT", "REDUCED", "DESCRIBE"):
+            # Behind a bracket it is that of COUNT(*), which counts rows of all variables.
+            if token.word == "*" and before in ("SELECT", "DISTINCT", "REDUCED", "DESCRIBE", "("):
                 return None
         outside = (0, element.first), (element.last, len(tokens))
         return {name for part in outside for name in self.text.variables(*part)}

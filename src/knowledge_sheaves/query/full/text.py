@@ -15,21 +15,12 @@ from urllib.parse import unquote, urljoin
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.language.iris import iri_of, is_valid
-from knowledge_sheaves.query.language.names import NAMESPACE
+from knowledge_sheaves.query.language.names import NAMESPACE, PREFIXES
 from knowledge_sheaves.query.language.short import is_sparql
 from knowledge_sheaves.query.language.sparql_text import UPDATES, check_length, place
 
 KS = "urn:knowledge-sheaves:"
 """What ``ks:`` stands for: the names of our own."""
-PREFIXES = {
-    "": NAMESPACE,
-    "ks": KS,
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-    "owl": "http://www.w3.org/2002/07/owl#",
-    "xsd": "http://www.w3.org/2001/XMLSchema#",
-}
-"""Prefixes that a query need not declare."""
 MOST_WORDS = 2_000
 MOST_NESTED = 100
 MOST_JOINED = 100
@@ -237,7 +228,7 @@ class _Reader:
 
     def __init__(self, text: str, tokens: list[Token], is_name: Callable[[str], bool]) -> None:
         self.text, self.tokens, self.is_name = text, tokens, is_name
-        self.prefixes, self.base = dict(PREFIXES), ""
+        self.prefixes, self.base = {**PREFIXES, "ks": KS}, ""
 
     def read(self) -> Text:
         first = self._prologue()

@@ -32,6 +32,14 @@ from knowledge_sheaves.query.pattern import RelationId
 
 NAMESPACE = "urn:name:"
 """What the empty prefix stands for where a query does not declare it."""
+PREFIXES = {
+    "": NAMESPACE,
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
+"""Prefixes that a query need not declare."""
 
 # rdflib's grammar keeps some characters out of IRIs. In their stead it reads these from an
 # unassigned plane of Unicode: one for one, so that places in the text stay what they are.

@@ -13,7 +13,7 @@ from rdflib.plugins.sparql.parser import parseQuery
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.budget import Budget
-from knowledge_sheaves.query.language.names import NAMESPACE, hide, hide_escaped
+from knowledge_sheaves.query.language.names import NAMESPACE, PREFIXES, hide, hide_escaped
 
 MOST_CHARACTERS = 100_000
 MOST_TOKENS = 2_000
@@ -103,7 +103,7 @@ def read(text: str, budget: Budget | None = None) -> ReadQuery:
     single = _single_prefixes(text, tokens)
     if single != text:
         tree = _parse(single, tokens)
-    algebra = translateQuery(tree, initNs={"": NAMESPACE}).algebra
+    algebra = translateQuery(tree, initNs=PREFIXES).algebra
     return ReadQuery(algebra, takes_all, tuple(variables))
 
 
@@ -252,7 +252,7 @@ def _first_keyword(tokens: Sequence[Token]) -> Token | None:
 
 def _check_supported(text: str, tokens: Sequence[Token]) -> None:
     """Refuse what a well-formed query uses beyond our part of SPARQL, at its first place."""
-    declared, previous, selects = {"", "_"}, Token("word", "", 0), 0
+    declared, previous, selects = {*PREFIXES, "_"}, Token("word", "", 0), 0
     for token in tokens:
         before, previous = previous.word, token
         selects += token.word == "SELECT"
