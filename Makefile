@@ -7,6 +7,11 @@ BIN := .venv/bin
 # Python compiles a module when it is first imported; compiling all of them here takes longer
 # than the rest of the installation.
 PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# A machine with other work is now and then too slow for a test with a deadline. What fails for any
+# other reason fails again: hypothesis keeps its examples.
+again = { echo "== What failed, once more and one at a time"; \
+	$(PYTEST) --last-failed --last-failed-no-failures none $(1); }
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all tutorials crash fuzz lint bench docs page screenshots clean
@@ -36,17 +41,17 @@ ROOMS := tests/graph tests/readers tests/sheaf src/knowledge_sheaves/graph src/k
 test: lint ## Check style, types and imports, then run every test and doctest
 	@$(BIN)/python page/make_page.py --try
 	@echo "== Running the tests and the doctests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ROOMS) --cov --cov-report=
+	@$(PYTEST) -n 2 $(ROOMS) --cov --cov-report= || $(call again)
 	@for room in graph sheaf; do \
 		percent=$$($(BIN)/coverage report --format=total --include="src/knowledge_sheaves/$$room/*"); \
 		echo "$$room/ is covered to $$percent %"; \
 		test "$$percent" -ge 95 || { echo "at least 95 % of $$room/ must be covered"; exit 1; }; \
 	done
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(ROOMS))
+	@$(PYTEST) -n 2 $(addprefix --ignore=,$(ROOMS)) || $(call again)
 
 test-all: .venv/installed ## Run the tests that take long, at most 40 minutes
 	@echo "== Running the slow tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow tests
+	@$(PYTEST) -n 2 -m slow tests || $(call again,-m slow)
 
 tutorials: .venv/installed ## Do what the tutorials say, in full: half an hour, with the public data
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s tests/test_tutorials.py
