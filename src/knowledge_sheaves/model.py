@@ -10,12 +10,14 @@ from typing import Any
 
 from knowledge_sheaves.embedding import Pairs, Scoring, SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.about import describe
+from knowledge_sheaves.embedding.folder import TRUST
 from knowledge_sheaves.embedding.known import ALL
 from knowledge_sheaves.embedding.nearest import Neighbour, neighbours
 from knowledge_sheaves.embedding.search.kept import AUTO
-from knowledge_sheaves.embedding.storage import dataset_of, measured
+from knowledge_sheaves.embedding.storage import dataset_of, measured, save_metrics
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation import LinkPredictionReport, evaluate
+from knowledge_sheaves.evaluation.trust import measure_trust
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers.load import read
@@ -182,6 +184,9 @@ def train(
         pairs=pairs,
         scoring=scoring or total_score,
     )
+    found = measure_trust(trained, questions=False)
+    if found and out is not None and trained.info is not None:
+        save_metrics(found, Path(out), trained.info.generation, TRUST)
     return Model(trained)
 
 

@@ -255,3 +255,39 @@ def test_a_file_is_learned_whole_and_measured_by_what_was_not(
     assert "measured/weights.safetensors" in sheaves("check", tmp_path / "model")[1]
     sheaves(*given, "--no-refit", "--out", tmp_path / "once")
     assert not (tmp_path / "once" / "measured").exists()
+
+
+def test_a_model_may_have_the_name_of_the_data_set_that_it_learned(
+    sheaves: Sheaves, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("train", "nations", "--model", "complex", "--dim", "4", "--epochs", "1")
+    assert sheaves(*words, "--out", "nations")[0] == 0
+    code, _, err = sheaves(*words, "--out", "other")
+    assert code == 0, err
+    assert "1592 train" in err, "the data set, not the log of the model of that name"
+    code, _, err = sheaves("train", "nations/", *words[2:], "--out", "third")
+    assert (code, "holds a model, and no data" in err) == (2, True)
+    code, _, err = sheaves("train", "other", *words[2:], "--out", "third")
+    assert (code, "holds a model, and no data" in err) == (2, True)
+
+
+def test_tuning_takes_what_training_takes_about_the_data(sheaves: Sheaves, tmp_path: Path) -> None:
+    rows = [f"a{n % 7};r;b{n % 11}" for n in range(70)]
+    (tmp_path / "facts.csv").write_text("\n".join(rows))
+    (tmp_path / "false.csv").write_text("a0\tr\ta1\n")
+    (tmp_path / "types.tsv").write_text("".join(f"a{n}\tA|B\n" for n in range(7)))
+    about = ("--delimiter", ";", "--types", tmp_path / "types.tsv", "--type-separator", "|")
+    about = (*about, "--false", tmp_path / "false.csv")
+    settings = ("--model", "complex", "--dim", "4", "--epochs", "1")
+    files = ("--study", tmp_path / "study.db", "--out", tmp_path / "best.yaml")
+    given = (tmp_path / "facts.csv", *about, *settings)
+    code, _, err = sheaves("tune", *given, *files, "--trials", "1")
+    assert code == 0, err
+    seen = err.splitlines()[0]
+    code, _, err = sheaves("train", *given, "--out", tmp_path / "model", "--no-refit")
+    assert code == 0, err
+    assert err.splitlines()[0] == seen
+    (tmp_path / "false.csv").write_text("a0\tr\n")
+    code, _, err = sheaves("tune", *given, *files, "--trials", "1")
+    assert (code, "false.csv" in err) == (2, True), "what is false is read"

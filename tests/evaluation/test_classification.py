@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.embedding.loops import irreflexive
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.classification import (
     Labelled,
@@ -86,6 +87,9 @@ def test_calibrated_energies_are_those_of_the_definition(name: str, memory_limit
         heads = torch.softmax(-model.score_heads(ids[1], ids[2])[0] / 0.7, 0)[h]
         n_tails = max(1, sum((h, r, other) in facts for other in range(14)))
         n_heads = max(1, sum((other, r, t) in facts for other in range(14)))
+        if h == t and irreflexive(graph)[r]:
+            assert energy == math.inf
+            continue
         expected = -(math.log(n_tails * float(tails)) + math.log(n_heads * float(heads))) / 2
         assert energy == pytest.approx(expected, abs=1e-4)
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, TypeResult
     from knowledge_sheaves.evaluation.queries import QueryMetrics
 
+DRAWN = 200
+"""How many queries of each type --from-graph draws, unless --sample says otherwise."""
 TABLE_WIDTH = 136
 """What the table of all types needs; where lines are shorter, it is still better not cut."""
 
@@ -25,8 +27,13 @@ TABLE_WIDTH = 136
 def benchmark(
     model: Folder,
     queries: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="A folder in the layout of the BetaE benchmark.")
-    ],
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A folder in the layout of the BetaE benchmark."),
+    ] = None,
+    from_graph: Annotated[
+        bool,
+        typer.Option("--from-graph", help="Draw the queries from the model's own held-out facts."),
+    ] = False,
     split: Annotated[Literal["test", "valid"], typer.Option(help="Which queries.")] = "test",
     types: Annotated[
         str | None, typer.Option(help="Only these types, such as 1p,2p,2in; all if not given.")
@@ -75,18 +82,23 @@ def benchmark(
 
     \b
     Examples:
+      sheaves benchmark model/ --from-graph --sample 20
       sheaves benchmark model/ --queries queries/
       sheaves benchmark model/ --queries queries/ --types 1p,2p --solver harmonic --sample 3
       sheaves benchmark model/ --queries queries/ --types 2p --sample 3 --set facts=ignored
     """
     from knowledge_sheaves.embedding.numbers import check_weights
     from knowledge_sheaves.embedding.storage import measured
+    from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.evaluation.benchmark import Protocol
     from knowledge_sheaves.evaluation.benchmark import benchmark as measure
     from knowledge_sheaves.evaluation.benchmark_report import check_picture
     from knowledge_sheaves.evaluation.benchmark_report import plot as draw
+    from knowledge_sheaves.evaluation.own_queries import OwnQueries
     from knowledge_sheaves.files import check_place
 
+    if (queries is None) != from_graph:
+        raise InputError("Give one of --queries FOLDER and --from-graph.")
     options = make_options(solver, told, memory_limit=int(memory * 2**30))
     if plot is not None:
         check_picture(plot)
@@ -98,7 +110,7 @@ def benchmark(
     with _display() as display:
         report = measure(
             loaded,
-            queries,
+            OwnQueries(loaded, split, sample or DRAWN, seed) if queries is None else queries,
             split,
             types=None if types is None else [name.strip() for name in types.split(",")],
             options=options,

@@ -63,6 +63,7 @@ def calibrate(
     from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.evaluation.query_calibration import calibrate as choose
     from knowledge_sheaves.evaluation.query_calibration import drawn_queries, folder_queries
+    from knowledge_sheaves.evaluation.trust import keep_trust
     from knowledge_sheaves.files import check_place
 
     loaded = load_model(model)
@@ -81,6 +82,9 @@ def calibrate(
         names = None if only is None else only.split(",")
         found = choose(judge, asked, tau=tau, facts=facts, only=names, report=bar)
     save_calibration(found.values, model, loaded.info.generation if loaded.info else None)
+    if loaded.info:  # what was measured with other settings says nothing of these
+        loaded.info.calibration = dict(found.values)
+        keep_trust(loaded, model)
     if as_json:
         print_json(found.to_dict())
         return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -83,26 +86,33 @@ KeepUnseen = Annotated[
         "results do.",
     ),
 ]
+False_ = Annotated[
+    Path | None,
+    typer.Option(
+        "--false", help="Triples that are known to be false: learned, and never answered."
+    ),
+]
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What the user says about the data."""
+    """What the user says about the data: the options of every command that learns from them."""
 
-    types: str | None = None
-    schema: Path | None = None
-    labels: Path | None = None
-    delimiter: str | None = None
-    columns: str | None = None
-    strict: bool = False
-    keep_unseen: bool = False
-    relation_labels: Path | None = None
-    lang: str | None = None
-    type_separator: str | None = None
-    stalks: str = "shared"
-    min_type_count: int = 1
-    min_pair_count: int = 1
-    type_columns: str | None = None
+    types: Types = None
+    type_separator: TypeSeparator = None
+    type_columns: TypeColumns = None
+    stalks: Stalks = "shared"
+    min_type_count: MinTypeCount = 1
+    min_pair_count: MinPairCount = 1
+    schema: SchemaFile = None
+    labels: Labels = None
+    relation_labels: RelationLabels = None
+    lang: Lang = None
+    false: False_ = None
+    delimiter: Delimiter = None
+    columns: Columns = None
+    strict: Strict = False
+    keep_unseen: KeepUnseen = False
 
     def load(self, source: str, seed: int) -> Dataset:
         """Read the data, and tell what a careful reader of the results would want to know."""
@@ -128,7 +138,34 @@ class DataOptions:
         )
         for note in data.notes:
             say(f"Note: {note}", err=True)
-        return data
+        if self.false is None:
+            return data
+        from knowledge_sheaves.graph.readers.negatives import read_false
+
+        return data.with_false(read_false(self.false))
+
+
+def about_data(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options of `DataOptions`, which it gets as ``about``."""
+    own = inspect.signature(command, eval_str=True)
+    kinds = get_type_hints(DataOptions, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(each.name, keyword, default=each.default, annotation=kinds[each.name])
+        for each in fields(DataOptions)
+    ]
+
+    @functools.wraps(command)
+    def told(**given: Any) -> None:
+        about = DataOptions(**{each.name: given.pop(each.name) for each in options})
+        command(**given, about=about)
+
+    here, place = list(own.parameters.values()), list(own.parameters).index("about")
+    here[place : place + 1] = options
+    parameters = [each.replace(kind=keyword) for each in here]
+    told.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    told.__annotations__ = {each.name: each.annotation for each in parameters}
+    return told
 
 
 def check_meant(data: Dataset, force: bool) -> None:

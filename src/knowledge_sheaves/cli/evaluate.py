@@ -48,6 +48,17 @@ def evaluate(
             help="Tell true facts from the false ones of valid_negatives and test_negatives here.",
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judge the probabilities on test facts, and draw what they promise and hold.",
+        ),
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(metavar="2p,2i", help="With --plot: judge these types of questions too."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank held-out facts among all that could stand in their place, known ones left out.
@@ -75,6 +86,9 @@ def evaluate(
     if negatives is not None:
         _classify(judge, negatives, data, as_json)
         return
+    if plot is not None:
+        _judge(loaded, model, plot, questions, as_json)
+        return
     able = ranked_side(judge)
     if side is None and able != "both":
         typer.echo(ONE_SIDE, err=True)
@@ -82,6 +96,7 @@ def evaluate(
     report = rank(judge, _facts(judge, split, data), split, side)
     if data is None and side == able:
         _remember(loaded, model, split, report)
+        _measure_trust(loaded, model)
     if as_json:
         print_json(report.to_dict())
         return
@@ -127,12 +142,13 @@ def _tell_dropped(dropped: int, count: int) -> None:
 
 
 def _facts(model: SheafEmbedding, split: str, source: str | None) -> Dataset:
-    """What the model knows, with the split of another data set in the place of its own."""
-    from dataclasses import replace
+    """What the model knows, with the split of another data set in the place of its own.
 
+    All other facts that the data set has are known, too.
+    """
     from knowledge_sheaves.embedding.storage import dataset_of
     from knowledge_sheaves.errors import InputError
-    from knowledge_sheaves.evaluation.classification import known_names
+    from knowledge_sheaves.evaluation.matching import with_splits
     from knowledge_sheaves.graph.readers import load
 
     known = dataset_of(model)
@@ -145,12 +161,7 @@ def _facts(model: SheafEmbedding, split: str, source: str | None) -> Dataset:
     given = load(source)
     if split not in given.splits:
         raise InputError(f"{source}: there is no {split} split to evaluate on.")
-    graph = given.splits[split]
-    rows = graph.decode(graph.triples)
-    kept = known_names(model.graph, rows)
-    _tell_dropped(len(rows) - len(kept), len(rows))
-    facts = model.graph.with_triples(kept)
-    return replace(known, test=facts) if split == "test" else replace(known, valid=facts)
+    return with_splits(known, given, split, _tell_dropped)
 
 
 def _rows(report: LinkPredictionReport, by: str) -> list[dict[str, Any]]:
@@ -172,6 +183,40 @@ def _rows(report: LinkPredictionReport, by: str) -> list[dict[str, Any]]:
         for name, of in [*largest_first, ("all", report.overall[total])]
     ]
     return without_empty(rows)
+
+
+def _judge(
+    model: SheafEmbedding, folder: Path, picture: Path, questions: str | None, as_json: bool
+) -> None:
+    """Whether probabilities hold what they promise."""
+    from knowledge_sheaves.cli.output import say
+    from knowledge_sheaves.evaluation.reliability import plot, reliability
+    from knowledge_sheaves.files import check_place
+
+    check_place(picture)
+    _measure_trust(model, folder)
+    asked = [] if questions is None else [name.strip() for name in questions.split(",")]
+    report = reliability(model, questions=asked)
+    plot(report, picture)
+    say(f"Wrote {picture}", err=True)
+    if as_json:
+        print_json(report.to_dict())
+        return
+    print_table("What probabilities promise, and what was right", [a.row() for a in report.answers])
+    print_table("Sets that should hold the missing answer", [c.row() for c in report.covered])
+
+
+def _measure_trust(model: SheafEmbedding, folder: Path) -> None:
+    """Of a model that was saved before this was measured, or on which something was changed."""
+    from knowledge_sheaves.errors import SheafError
+    from knowledge_sheaves.evaluation.trust import keep_trust
+
+    if model.info is None or model.info.trust:
+        return
+    try:
+        keep_trust(model, folder)
+    except SheafError as error:
+        typer.echo(f"How far to trust the model was not kept: {error}", err=True)
 
 
 def _remember(

@@ -37,13 +37,15 @@ def predict(
 
     asked = {"head": head, "relation": relation, "tail": tail}
     predictor = Predictor(load_model(model), known, search)
-    answers = [a.to_dict() for a in predictor.predict(**asked, top=top, new=new)]
+    found = predictor.predict(**asked, top=top, new=new)
+    answers = [a.to_dict() for a in found]
     if as_json:
-        print_json({"query": asked, "answers": answers})
+        print_json({"query": asked, "answers": answers, "trust": found.trust})
         return
     answers = [{"label": answer["label"]} | answer for answer in answers]
     if len(predictor.graph.type_names) == 1:
         answers = [answer | {"type": None} for answer in answers]
     title = "  ".join(word or "?" for word in asked.values())
     notes = (*temperature(predictor.model).notes, *predictor.notes) if answers else ("No answers.",)
+    notes += (found.trust,) if found.trust and answers else ()
     print_table(title, without_empty(answers), " ".join(notes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from knowledge_sheaves.query.asking import Asker
     from knowledge_sheaves.query.budget import Budget
     from knowledge_sheaves.query.language.sparql import ParsedQuery
+    from knowledge_sheaves.ranking.words import Cover
 
 EXPLAINED = 3
 """How many answers --explain draws: more would bury the table."""
 ALL = 1_000_000
+COVERED = 100
+"""How many answers of a larger set --coverage shows, unless --top says more."""
 
 
 def query(
@@ -66,6 +69,13 @@ def query(
     as_json: AsJson = False,
     new: Annotated[bool, typer.Option("--new", help="Leave out what the facts answer.")] = False,
     known: Known = "all",
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Show as many new answers as hold the missing one so often, such as 0.9.",
+        ),
+    ] = None,
     type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
     facts_only: Annotated[
         bool, typer.Option("--facts-only", help="Predict nothing: all of SPARQL over the facts.")
@@ -93,8 +103,9 @@ def query(
 ) -> None:
     """Answer a query by what is known and what the model predicts, the best answers first.
 
-    The probability of an answer is calibrated on validation facts; the energy is what is left when
-    all unknowns are chosen as well as they can be (for chaining, -log of the probability). --json
+    The probability of an answer is calibrated on validation facts, and a line below says how far
+    to trust it; the energy is what is left when all unknowns are chosen as well as they can be
+    (for chaining, of more than one edge, -log of the score). --json
     prints the W3C's SPARQL results format with rank, energy and probability added. With
     --facts-only, or where the query has blocks SERVICE ks:predict { … }, it may be any SPARQL.
 
@@ -125,6 +136,7 @@ def query(
         "--new": new,
         "--type": type is not None,
         "--plot": plot is not None,
+        "--coverage": coverage is not None,
     }
     if source is not None and is_full(source, facts_only):
         refuse_options([name for name, given in only_plain.items() if given])
@@ -146,7 +158,7 @@ def query(
         return
     drawn = EXPLAINED if explain else int(plot is not None)
     explained = ALL if explain and (as_json or not STYLE.get().is_table) else drawn
-    result = Result.of(asker, asked, top, new, type, explained, budget)
+    result = Result.of(asker, asked, top, new, type, explained, budget, coverage)
     if as_json:
         print_json(result.to_json(explain))
     else:
@@ -162,6 +174,7 @@ class Result:
     asker: Asker
     asked: ParsedQuery
     answers: Answers | None
+    cover: Cover | None = None
 
     @classmethod
     def of(
@@ -173,21 +186,30 @@ class Result:
         type: str | None = None,
         explained: int = 0,
         budget: Budget | None = None,
+        coverage: float | None = None,
     ) -> Result:
         """Answer one query, and explain the first of its answers."""
         from knowledge_sheaves.query.asking import count
 
         if asked.query is None:
             return cls(asker, asked, None)
+        cover = None if coverage is None else asker.cover(asked.query, coverage)
+        if cover is not None:  # the set is one of new answers; of a large one the first are shown
+            new, top = True, top or min(cover.size or COVERED, COVERED)
         wanted = asker.wanted(count(top, asked.limit), new=new, type=type)
         (answers,) = asker.solve([asked.query], wanted, explain=explained, budget=budget)
-        return cls(asker, asked, answers)
+        return cls(asker, asked, answers, cover)
 
     def to_json(self, explain: bool) -> dict[str, Any]:
         """The W3C's format, with the explanations behind it where they are wanted."""
         from knowledge_sheaves.query.jsonl import select_document
 
-        return select_document(self.asked, self.answers, explain)
+        document = select_document(self.asked, self.answers, explain)
+        if self.answers is not None and self.answers.trust:
+            document["trust"] = self.answers.trust
+        if self.cover is not None:
+            document["coverage"] = asdict(self.cover)
+        return document
 
     def show(self, explained: int = EXPLAINED) -> None:
         """Print a table, and below it the reasons for some answers."""
@@ -233,7 +255,9 @@ class Result:
             }
 
     def _note(self, answers: Answers) -> str:
-        return " ".join([f"Solved by {answers.solver}.", *answers.notes])
+        notes = " ".join([f"Solved by {answers.solver}.", *answers.notes])
+        below = [answers.trust, "" if self.cover is None else str(self.cover)]
+        return "\n".join([notes, *filter(None, below)])
 
 
 def _source(text: str | None, file: Path | None, jsonl: Path | None) -> str | None:

@@ -28,10 +28,12 @@ def sum_(
       sheaves train umls --model complex --dim 32 --epochs 5 --seed 2 --out two/
       sheaves sum one/ two/ --out both/
     """
+    from knowledge_sheaves.evaluation.trust import measure_trust
     from knowledge_sheaves.training import sum_models
 
     loaded = [load_model(folder) for folder in models]
     whole = sum_models(loaded)
+    measure_trust(whole)
     whole.save(out)
     rows = [
         {

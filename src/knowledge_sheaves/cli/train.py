@@ -9,25 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowledge_sheaves.cli.data import (
-    Columns,
-    Data,
-    DataOptions,
-    Delimiter,
-    KeepUnseen,
-    Labels,
-    Lang,
-    MinPairCount,
-    MinTypeCount,
-    RelationLabels,
-    SchemaFile,
-    Stalks,
-    Strict,
-    TypeColumns,
-    Types,
-    TypeSeparator,
-    check_meant,
-)
+from knowledge_sheaves.cli.data import Data, DataOptions, about_data, check_meant
 from knowledge_sheaves.cli.output import AsJson, print_facts, print_json, say
 from knowledge_sheaves.cli.settings import (
     Config,
@@ -50,6 +32,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
+@about_data
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder for the model.")],
@@ -79,24 +62,8 @@ def train(
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
     force: Force = False,
-    types: Types = None,
-    type_separator: TypeSeparator = None,
-    type_columns: TypeColumns = None,
-    stalks: Stalks = "shared",
-    min_type_count: MinTypeCount = 1,
-    min_pair_count: MinPairCount = 1,
-    schema: SchemaFile = None,
-    labels: Labels = None,
-    relation_labels: RelationLabels = None,
-    lang: Lang = None,
-    false: Annotated[
-        Path | None,
-        typer.Option(help="Triples that are known to be false: learned, and never answered."),
-    ] = None,
-    delimiter: Delimiter = None,
-    columns: Columns = None,
-    strict: Strict = False,
-    keep_unseen: KeepUnseen = False,
+    *,
+    about: DataOptions,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a knowledge graph; the best one by validation MRR is saved.
@@ -134,17 +101,10 @@ def train(
     # What can be refused is refused before hours of training.
     check_target(out, force or resume)
     given = checked_settings(config, options, settings, whole=recipe is None)
-    about = DataOptions(
-        *(types, schema, labels, delimiter, columns, strict, keep_unseen, relation_labels, lang),
-        *(type_separator, stalks, min_type_count, min_pair_count, type_columns),
-    )
     dataset = about.load(data, int(given.get("seed", 0)))
     check_meant(dataset, force)
-    if false is not None:
-        from knowledge_sheaves.graph.readers.negatives import read_false
-
-        dataset = dataset.with_false(read_false(false))
     from knowledge_sheaves.cli.progress import Display
+    from knowledge_sheaves.evaluation.trust import keep_trust
     from knowledge_sheaves.training import train as run
     from knowledge_sheaves.training.recipes import settle
 
@@ -154,6 +114,7 @@ def train(
         trained = run(
             dataset, plan.model, plan.training, out=out, resume=resume, on_progress=display
         )
+    keep_trust(trained, out)
     _report(trained, out, as_json)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowledge_sheaves.cli.data import Data, DataOptions, Labels, SchemaFile, Types
+from knowledge_sheaves.cli.data import Data, DataOptions, about_data
 from knowledge_sheaves.cli.output import AsJson, print_json, print_table, say
 from knowledge_sheaves.cli.settings import (
     Config,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knowledge_sheaves.training.tuning import TriedSettings
 
 
+@about_data
 def tune(
     data: Data,
     study: Annotated[
@@ -43,9 +44,8 @@ def tune(
     threads: Threads = None,
     config: Config = None,
     settings: Set = None,
-    types: Types = None,
-    schema: SchemaFile = None,
-    labels: Labels = None,
+    *,
+    about: DataOptions,
     as_json: AsJson = False,
 ) -> None:
     """Search for settings with the best validation MRR, and write them to a file.
@@ -77,7 +77,7 @@ def tune(
         "threads": threads,
     }
     given = checked_settings(config, options, settings, whole=False)
-    dataset = DataOptions(types, schema, labels).load(data, int(given.get("seed", 0)))
+    dataset = about.load(data, int(given.get("seed", 0)))
     plan = choose(dataset, recipe or QUICK, given)
     say(f"{dataset}\nEach of {trials} trials is like the first: {plan}", err=True)
     found = search(

@@ -13,11 +13,12 @@ from knowledge_sheaves.embedding.folder import (
     HASHED,
     MEASURED,
     METRICS,
+    TRUST,
     WEIGHTS,
     check_sealed,
     header_shapes,
     read_config,
-    read_metrics,
+    read_measured,
 )
 from knowledge_sheaves.embedding.search.about import about_index
 from knowledge_sheaves.files import reading
@@ -50,6 +51,7 @@ def describe(model: SheafEmbedding) -> Described:
         **validated(model),
         **known.metrics,
         **known.calibration,
+        **_trusted(known.trust, judged or bool(known.held_out)),
         **_found(index),
     }
     return _described(choices, known.to_dict(), quality)
@@ -69,12 +71,16 @@ def _describe_folder(folder: Path) -> Described:
 
         return describe(SheafEmbedding.load(folder))
     judged = MEASURED in config
-    metrics = read_metrics(folder, config) if (folder / METRICS).exists() else {}
+    metrics, trust = (
+        read_measured(folder / name, config) if (folder / name).exists() else {}
+        for name in (METRICS, TRUST)
+    )
     quality = {
         **_judged(info["counts"], facts["train"][0] if judged else None),
         **_validated(metrics, "test" in facts or judged),
         **metrics,
         **info["calibration"],
+        **_trusted(trust, judged or "valid" in facts or "test" in facts),
         **_found(about_index(folder, config.get(GENERATION))),
     }
     parameters = config.get("parameters") or _counted(folder)
@@ -99,6 +105,15 @@ def _described(
         "training": {**training, **info["training"]},
         "quality": dict(quality),
     }
+
+
+def _trusted(trust: Mapping[str, Any], held_out: bool) -> dict[str, str]:
+    """What probabilities rest on, where something was held out."""
+    if not trust:
+        return {"trust": "not measured"} if held_out else {}
+    count = trust["facts"]["all"]["count"] if "facts" in trust else 0
+    facts = f"probabilities were fitted on {count:,} held-out facts"
+    return {"trust": facts + (", and on questions" if "questions" in trust else "")}
 
 
 def _judged(counts: Mapping[str, int], learned: int | None) -> dict[str, str]:

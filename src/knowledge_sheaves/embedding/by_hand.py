@@ -30,6 +30,7 @@ def from_vectors(
         tail="free",
         translation=z is not None,
         reciprocal=False,
+        loops=True,
         sections=1 if not rows or rows[0].ndim == 1 else rows[0].shape[1],
     )
     schema = _sized(graph.schema, knowledge_sheaf)

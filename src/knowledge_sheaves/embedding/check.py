@@ -13,7 +13,7 @@ from knowledge_sheaves.embedding.folder import (
     CONFIG,
     GENERATION,
     MEASURED,
-    METRICS,
+    MEASUREMENTS,
     NEAREST,
     SEALED,
     STATEMENTS,
@@ -22,7 +22,7 @@ from knowledge_sheaves.embedding.folder import (
     mixed,
     read_config,
     read_file,
-    read_metrics,
+    read_measured,
 )
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.embedding.numbers import not_numbers
@@ -72,8 +72,8 @@ def _findings(folder: Path) -> list[Finding]:
     beside = [STATEMENTS] if STATEMENTS in config.get("sha256", {}) else []
     names = (*SEALED, *beside)
     found += [_finding(folder / name, lambda path: _check(path, config)) for name in names]
-    if (folder / METRICS).exists():
-        found.append(_finding(folder / METRICS, lambda _: read_metrics(folder, config)))
+    there = [folder / name for name in MEASUREMENTS if (folder / name).exists()]
+    found += [_finding(path, lambda path: read_measured(path, config)) for path in there]
     if MEASURED in config:
         found += [replace(each, file=f"{MEASURED}/{each.file}") for each in _judge(folder, config)]
     if (folder / NEAREST).exists():

@@ -57,6 +57,8 @@ class SheafConfig:
     """Maps of their own for relations read backwards; "tied": the relation's, ends exchanged."""
     init: float | None = None
     """Spread of the entities' first values (None: a choice that suits the model)."""
+    loops: bool = False
+    """Whether an entity may relate to itself where the data show no such fact: see `loops`."""
 
     def __post_init__(self) -> None:
         self._check_numbers()

@@ -22,6 +22,7 @@ CONFIG, ENTITIES, SCHEMA = "config.json", "entities.tsv", "schema.json"
 FALSE = "false"
 """Which of the triples in ``FACTS`` are known to be none."""
 FACTS, WEIGHTS, METRICS = "facts.safetensors", "weights.safetensors", "metrics.json"
+TRUST = "trust.json"
 SEALED = (ENTITIES, SCHEMA, FACTS, WEIGHTS)
 CLASSES = "classes"
 """Types that shape no stalks: what they are stands with the schema, who has them with the facts."""
@@ -33,7 +34,9 @@ MEASURED = "measured"
 """The folder, in that of a model, of the one that never saw the held-out facts."""
 NEAREST = "nearest"
 """The folder of the index for the best answers, made by `sheaves index`."""
-OWN = (CONFIG, *SEALED, STATEMENTS, METRICS, MEASURED, INDEX, NEAREST)
+MEASUREMENTS = (METRICS, TRUST)
+"""What was measured of a model: files that may be absent, and are written anew."""
+OWN = (CONFIG, *SEALED, STATEMENTS, *MEASUREMENTS, MEASURED, INDEX, NEAREST)
 GENERATION = "generation"
 HASHED = 64 * 2**20
 """Files of tensors that are larger are not read whole on loading: they may be memory-mapped."""
@@ -67,9 +70,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def read_metrics(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """How good the model of this configuration is."""
-    path = folder / METRICS
+def read_measured(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured of the model of this configuration."""
     metrics = read_file(path, read_json)
     if not isinstance(metrics, dict):
         raise InputError(f"{path} cannot be understood (it is no mapping): remove it.")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.energies.base import Pool as Pool
 from knowledge_sheaves.embedding.energies.base import Query as Query
+from knowledge_sheaves.embedding.loops import bar_loops
 from knowledge_sheaves.embedding.maps import End
 
 if TYPE_CHECKING:
@@ -98,10 +99,14 @@ def rule_out(
 
 
 def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Tensor) -> Tensor:
-    """Scores of all entities at the open end, infinite for those that types rule out."""
+    """Scores of all entities at the open end, infinite for those that types rule out.
+
+    So is the known entity itself where the data show no loops (`loops`).
+    """
     if len(model.graph.schema.types) == 1:
         query = make_query(model, target, edges, known)
-        return rule_out(model, target, edges, compare(model, query, model.pool(0, target)))
+        found = compare(model, query, model.pool(0, target))
+        return bar_loops(model, rule_out(model, target, edges, found), edges, known)
     out = model.radius.new_full((len(edges), model.graph.num_entities), torch.inf)
     siblings = model.siblings(target)
     rows, parts = siblings.of(edges)
@@ -111,7 +116,7 @@ def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Ten
         query = make_query(model, target, parts[mine], known[rows[mine]])
         values = compare(model, query, model.pool(kind, target))
         out[rows[mine].unsqueeze(1), model.entities_of_type(kind)] = values
-    return out
+    return bar_loops(model, out, edges, known)
 
 
 def score_relations(model: SheafEmbedding, heads: Tensor, tails: Tensor) -> Tensor:

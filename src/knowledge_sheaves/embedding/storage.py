@@ -8,6 +8,7 @@ facts.safetensors     the known triples as ids: train, and valid, test and false
 weights.safetensors   the parameters
 statements.parquet    what the source says beside facts, such as literals (may be absent)
 metrics.json          how good it is (may be absent)
+trust.json            how far to trust its answers (may be absent)
 training.csv          how training went (given by the trainer; may be absent)
 measured/             the model that never saw the held-out facts, where this one learned them
 index/                the facts as SPARQL searches them, where they are many (made when needed)
@@ -55,18 +56,20 @@ from knowledge_sheaves.embedding.folder import (
     GENERATION,
     HASHED,
     MEASURED,
+    MEASUREMENTS,
     METRICS,
     OWN,
     SCHEMA,
     SEALED,
     STATEMENTS,
+    TRUST,
     WEIGHTS,
     check_sealed,
     mixed,
     read_config,
     read_file,
     read_json,
-    read_metrics,
+    read_measured,
     sha256,
 )
 from knowledge_sheaves.embedding.numbers import check_weights
@@ -129,6 +132,7 @@ class ModelInfo:
     peak_memory: int | None = None
     calibration: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    trust: dict[str, Any] = field(default_factory=dict, repr=False)
     version: str = __version__
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     drawn: bool = False
@@ -162,11 +166,10 @@ class ModelInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is written to config.json as info: all but what has a place of its own."""
-        own = ("metrics", "held_out", "false", "generation", "measured", "statements", "place")
-        plain = asdict(
-            replace(self, measured=None, held_out={}, false=_no_triples(), statements=None)
-        )
-        for name in own:
+        bare = replace(self, measured=None, held_out={}, trust={}, statements=None)
+        plain = asdict(replace(bare, false=_no_triples()))
+        files = ("metrics", "trust", "measured", "statements", "place")
+        for name in (*files, "held_out", "false", "generation"):
             del plain[name]
         return plain
 
@@ -244,7 +247,9 @@ def save(
         )
         texts = {CONFIG: as_json(sealed(config)), **companions}
         if model.info and model.info.metrics:
-            texts[METRICS] = _metrics_text(model.info.metrics, generation)
+            texts[METRICS] = _measured_text(model.info.metrics, generation)
+        if model.info and model.info.trust:
+            texts[TRUST] = _measured_text(model.info.trust, generation)
         for name, text in texts.items():
             (new / name).write_bytes(encoded(text))
     if model.info:
@@ -285,10 +290,12 @@ def tensors_written() -> Iterator[None]:
         raise OSError(errno.EIO, said) from error
 
 
-def save_metrics(metrics: Mapping[str, Any], folder: Path, generation: str | None = None) -> None:
-    """Write how good a model is into its folder; ``generation`` says which model was measured."""
-    with same_model(folder, generation, "metrics") as config:
-        write_text(folder / METRICS, _metrics_text(metrics, config.get(GENERATION)))
+def save_metrics(
+    found: Mapping[str, Any], folder: Path, generation: str | None = None, file: str = METRICS
+) -> None:
+    """Write what was measured into a model's folder; ``generation`` says which was measured."""
+    with same_model(folder, generation, Path(file).stem) as config:
+        write_text(folder / file, _measured_text(found, config.get(GENERATION)))
 
 
 def save_calibration(
@@ -317,7 +324,7 @@ def same_model(folder: Path, generation: str | None, what: str) -> Iterator[dict
         yield config
 
 
-def _metrics_text(metrics: Mapping[str, Any], generation: str | None) -> str:
+def _measured_text(metrics: Mapping[str, Any], generation: str | None) -> str:
     return as_json(sealed(_plain({**metrics, GENERATION: generation})))
 
 
@@ -402,8 +409,8 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
             model.info.statements = Kept(folder / STATEMENTS, config["sha256"][STATEMENTS])
         if MEASURED in config:
             model.info.measured = Judge(folder / MEASURED, config[MEASURED])
-        if (folder / METRICS).exists():
-            model.info.metrics = read_metrics(folder, config)
+        for path in (folder / name for name in MEASUREMENTS if (folder / name).exists()):
+            setattr(model.info, path.stem, read_measured(path, config))
     return model
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from typing import Protocol as Protocol_
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from knowledge_sheaves.embedding.known import TRAIN
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.benchmark_report import BenchmarkReport, TypeResult
 from knowledge_sheaves.evaluation.betae import (
+    Agreement,
     BetaEFolder,
     Half,
     Translation,
@@ -39,6 +41,7 @@ from knowledge_sheaves.evaluation.queries import (
 )
 from knowledge_sheaves.files import is_sealed, locked, said_of, sealed, write_text
 from knowledge_sheaves.graph.arrays import gather_slices
+from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.plain_data import read_plain_data
 from knowledge_sheaves.memory import peak_memory
 from knowledge_sheaves.query.asking import scores
@@ -92,9 +95,33 @@ class BenchmarkProgress:
 Report = Callable[[BenchmarkProgress], object]
 
 
+class Source(Protocol_):
+    """Where the queries of a benchmark come from."""
+
+    data: Dataset
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    @property
+    def counts(self) -> dict[str, int]: ...
+
+    def named(self, names: Sequence[str] | None) -> list[str]:
+        """The types with these names, all where none are given."""
+
+    def queries(self, name: str) -> TypeQueries:
+        """The queries of a type with their answers."""
+
+    def check(self, given: TypeQueries) -> Agreement:
+        """Hold answers against those that the triples give."""
+
+
 def benchmark(
     model: SheafEmbedding,
-    folder: str | Path,
+    folder: str | Path | Source,
     split: str = "test",
     *,
     types: Sequence[str] | None = None,
@@ -106,13 +133,14 @@ def benchmark(
 ) -> BenchmarkReport:
     """Answer the queries of a folder in the benchmark's layout, and rank their answers.
 
+    Or those of another source, such as `own_queries.OwnQueries` of the same split.
     Entities and relations are found in the model by name. With ``check`` the files' answers must be
     those of the triples. Known are the facts of training only. ``state`` is a file that keeps
     finished types. Types that the solver refuses are in the report with its reason.
     """
     started = time.perf_counter()
     protocol, tell = protocol or Protocol(), progress or (lambda _: None)
-    source = BetaEFolder(folder, split)
+    source: Source = BetaEFolder(folder, split) if isinstance(folder, str | Path) else folder
     asked = source.named(types)
     translation = Translation(source.data, model)
     options = options or Options()
@@ -136,7 +164,7 @@ def benchmark(
     return BenchmarkReport(
         solver=solver.name,
         label=solver.label,
-        data=source.folder.name,
+        data=source.name,
         entities=size[0],
         relations=size[1],
         split=split,

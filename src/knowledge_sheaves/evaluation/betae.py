@@ -95,6 +95,11 @@ class BetaEFolder:
         self.data: Dataset = load(self.folder)
         self._files: BetaEQueries = read_betae_queries(self.folder, split)
 
+    @property
+    def name(self) -> str:
+        """What the data are called."""
+        return self.folder.name
+
     @cached_property
     def hash(self) -> str:
         """A hash of all queries of the split, whatever their order: which set they are."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.classification import known_names
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 
@@ -29,6 +30,37 @@ def matched(graph: KnowledgeGraph, data: Dataset) -> Dataset:
 
     valid, test = (each and mine(each) for each in (data.valid, data.test))
     return replace(data, train=mine(first), valid=valid, test=test)
+
+
+def with_splits(
+    known: Dataset, given: Dataset, split: str, tell: Callable[[int, int], object]
+) -> Dataset:
+    """What a model knows, with a split of other data in the place of its own.
+
+    What those data hold besides is known, too, so that it does not compete with what is ranked.
+    ``tell`` hears how many facts have names that the model lacks, of how many.
+
+    >>> ours = KnowledgeGraph.from_triples([("a", "r", "b")], entities="abc")
+    >>> theirs = KnowledgeGraph.from_triples([("a", "r", "c")], entities="abc")
+    >>> other = Dataset(theirs, test=theirs.with_triples([("b", "r", "c")]))
+    >>> found = with_splits(Dataset(ours), other, "test", print)
+    0 1
+    >>> found.train.num_triples, found.test.num_triples
+    (2, 1)
+    """
+    found = known.splits
+    for name, graph in given.splits.items():
+        rows = graph.decode(graph.triples)
+        kept = known_names(known.train, rows)
+        if name == split:
+            tell(len(rows) - len(kept), len(rows))
+            found[name] = known.train.with_triples(kept)
+        else:
+            mine = known.splits.get(name)
+            own = [] if mine is None else mine.decode(mine.triples)
+            found[name] = known.train.with_triples([*own, *kept])
+    train, valid, test = found["train"], found.get("valid"), found.get("test")
+    return replace(known, train=train, valid=valid, test=test)
 
 
 def refuse_unknown(kind: str, names: Sequence[str], known: Collection[str]) -> None:

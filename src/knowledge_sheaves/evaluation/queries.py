@@ -82,7 +82,7 @@ def ranked_and_filtered(
             f"The answers to rank are {', '.join(get_args(AnswerSet))}, not {answers!r}."
         )
     if answers == "hard":
-        return hard, _union(easy, hard)
+        return hard, union(easy, hard)
     alone = easy if answers == "easy" else hard
     return alone, alone
 
@@ -110,7 +110,8 @@ def take(answers: SymbolicAnswers, queries: IntArray) -> SymbolicAnswers:
     return SymbolicAnswers(taken.ids, taken.offsets)
 
 
-def _union(first: SymbolicAnswers, second: SymbolicAnswers) -> SymbolicAnswers:
+def union(first: SymbolicAnswers, second: SymbolicAnswers) -> SymbolicAnswers:
+    """The answers that either has, query by query."""
     more = second.minus(first)
     rows = [np.repeat(np.arange(len(part)), part.counts) for part in (first, more)]
     order = np.argsort(np.concatenate(rows), kind="stable")

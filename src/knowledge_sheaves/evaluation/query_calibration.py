@@ -80,6 +80,7 @@ class QueryCalibration:
         return {"calibration": self.values, "trials": trials, "notes": list(self.notes)}
 
 
+SPLITS = {"valid": "validation", "test": "test"}
 Report: TypeAlias = Callable[[Trial, int], None]
 """Told of a trial, and how many will follow at most."""
 
@@ -97,20 +98,27 @@ def folder_queries(
     return [translate(asked.queries(there.queries(name))) for name in there.types]
 
 
-def drawn_queries(model: SheafEmbedding, sample: int, seed: int = 0) -> list[TypeQueries]:
+def drawn_queries(
+    model: SheafEmbedding,
+    sample: int,
+    seed: int = 0,
+    *,
+    split: str = "valid",
+    types: Sequence[str] = TYPES,
+) -> list[TypeQueries]:
     """``sample`` queries of every type from the model's own facts, or as many as are found.
 
-    Their easy answers follow from the training facts, their hard ones need a validation fact.
+    Their easy answers follow from the facts before the split, their hard ones need one of it.
     """
     data = dataset_of(model)
-    if data.valid is None or not data.valid.num_triples:
+    if split not in data.splits or not data.splits[split].num_triples:
         raise InputError(
-            "The model has no validation facts in its folder to draw queries from: give queries "
-            "with --queries FOLDER."
+            f"The model has no {SPLITS[split]} facts in its folder to draw queries from: give "
+            "queries with --queries FOLDER."
         )
-    smaller, larger = smaller_and_larger(data, "valid")
+    smaller, larger = smaller_and_larger(data, split)
     found = []
-    for name in TYPES:
+    for name in types:
         size = sample
         while size:  # a shape may be rare
             try:
@@ -121,7 +129,7 @@ def drawn_queries(model: SheafEmbedding, sample: int, seed: int = 0) -> list[Typ
             found.append(TypeQueries(name, drawn.queries, drawn.easy, drawn.hard))
             break
     if not found:
-        raise SheafError("The validation facts are too few to draw queries from them.")
+        raise SheafError(f"The {SPLITS[split]} facts are too few to draw queries from them.")
     return found
 
 

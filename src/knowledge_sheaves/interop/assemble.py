@@ -25,8 +25,8 @@ class Ingredients:
 
 @torch.no_grad()
 def assemble(parts: Ingredients, graph: KnowledgeGraph) -> SheafEmbedding:
-    """The model with these parameters on a graph of one type."""
-    model = SheafEmbedding(parts.config, graph)
+    """The model with these parameters on a graph of one type; it ranks as it did elsewhere."""
+    model = SheafEmbedding(parts.config.with_options(loops=True), graph)
     model.entities.tables[0].copy_(parts.vectors)
     for end, values in enumerate((parts.heads, parts.tails)):
         if values is not None and len(values):

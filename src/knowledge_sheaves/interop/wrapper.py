@@ -15,6 +15,7 @@ from torch import Tensor
 from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding
 from knowledge_sheaves.embedding.energies import Energy
 from knowledge_sheaves.embedding.energies.base import Pool, favour, less_favour
+from knowledge_sheaves.embedding.loops import bar_loops
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.scoring import fits, relation_scores, score_entities
 from knowledge_sheaves.errors import InputError
@@ -62,6 +63,7 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
                 "model": model,
                 "dim": embedding_dim,
                 "reciprocal": bool(triples_factory.create_inverse_triples),
+                "loops": True,  # PyKEEN has no such rule, and ranks by single scores too
                 **(options or {}),
             }
         )
@@ -210,7 +212,9 @@ class KnowledgeSheafModel(Model):  # type: ignore[no-untyped-call]  # its __init
         candidates = Candidates(sheaf.entities.of_type(0).flatten(1, 2), sheaf.n_blocks)
         ids = torch.arange(sheaf.graph.num_entities, device=known.device)
         pool = Pool(candidates, favour(sheaf, ids, target))
-        return self._energy.similarities(sheaf, target, edges, known, pool)
+        found = self._energy.similarities(sheaf, target, edges, known, pool)
+        # What is asked for is ranked as we do; what is learned by has no say in what may be.
+        return found if self.training else bar_loops(sheaf, found, edges, known, -torch.inf)
 
 
 def to_pykeen(

@@ -55,7 +55,9 @@ class Answers(Framed):
 
     ``ids`` is (answers, targets); ``energies`` and ``probabilities`` are (answers,). ``notes`` say
     what a careful reader should know: where candidates were cut, which facts were remembered.
-    ``has_known`` is whether the facts have an answer at all, shown or not.
+    ``has_known`` is whether the facts have an answer at all, shown or not. ``scores`` are what the
+    solver made of its edges, before it was calibrated to the ``probabilities`` that are shown;
+    ``trust`` says in a sentence how far to trust those.
     """
 
     query: Query
@@ -68,6 +70,8 @@ class Answers(Framed):
     notes: tuple[str, ...] = ()
     explanation: tuple[Explanation, ...] | None = field(default=None, repr=False)
     has_known: bool = False
+    scores: Tensor | None = field(default=None, repr=False)
+    trust: str = field(default="", repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,6 +90,7 @@ class Answers(Framed):
             energies=self.energies[places],
             probabilities=None if self.probabilities is None else self.probabilities[places],
             known=None if self.known is None else self.known[places],
+            scores=None if self.scores is None else self.scores[places],
         )
 
     def __iter__(self) -> Iterator[Answer]:

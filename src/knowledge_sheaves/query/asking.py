@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,9 @@ from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query, Variable
+from knowledge_sheaves.query.shown import as_shown, as_shown_reasons, cover, ruled_out
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden, Scores, Solver
+from knowledge_sheaves.ranking.words import Cover
 
 TOP = 10
 ROWS_A_QUERY = 8
@@ -49,18 +51,27 @@ def answer(
     """Answer queries, those of one shape together; the list has one entry per query.
 
     Several targets are ranked jointly. The first ``explain`` answers of each query come with their
-    reasons.
+    reasons. All numbers are those of the solver; an `Asker` shows calibrated probabilities.
     """
-    options, wanted = options or Options(), wanted or Wanted()
-    solver = options.start(model, budget)
+    solver = (options or Options()).start(model, budget)
     asked = [queries] if isinstance(queries, Query) else list(queries)
+
+    def finish(each: Answers) -> Answers:
+        return _explained(solver, each, explain) if explain else each
+
+    return _solve(solver, asked, wanted or Wanted(), finish)
+
+
+def _solve(
+    solver: Solver, asked: Sequence[Query], wanted: Wanted, finish: Callable[[Answers], Answers]
+) -> list[Answers]:
+    """The answers of queries, each finished while what its group was solved by is at hand."""
     out: list[Answers | None] = [None] * len(asked)
     for members in by_shape(asked).values():
-        for part in slices(len(members), queries_at_once(model, solver.budget)):
-            group = [asked[i] for i in members[part]]
-            found = _answer_group(solver, group, wanted)
+        for part in slices(len(members), queries_at_once(solver.model, solver.budget)):
+            found = _answer_group(solver, [asked[i] for i in members[part]], wanted)
             for place, each in zip(members[part], found, strict=True):
-                out[place] = _explained(solver, each, explain) if explain else each
+                out[place] = finish(each)
     return [found for found in out if found is not None]
 
 
@@ -169,7 +180,8 @@ def _explained(solver: Solver, answers: Answers, count: int) -> Answers:
 
 
 def _reasons(solver: Solver, answers: Answers, count: int) -> tuple[Explanation, ...]:
-    return tuple(solver.explain(answers.query, ids) for ids in answers.ids[:count].tolist())
+    found = [solver.explain(answers.query, ids) for ids in answers.ids[:count].tolist()]
+    return tuple(as_shown_reasons(solver, answers, found))
 
 
 def _of_types(model: SheafEmbedding, query: Query, facts: IntArray | None) -> IntArray | None:
@@ -253,11 +265,15 @@ def _exclude(
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to an ASK: ``known`` from the facts, or else the best prediction's probability."""
+    """The answer to an ASK: ``known`` from the facts, or else the best prediction's probability.
+
+    ``reason`` says why it cannot be, where something that is known rules it out.
+    """
 
     holds: bool
     known: bool
     probability: float | None
+    reason: str | None = None
 
     def __str__(self) -> str:
         word = "yes" if self.holds else "no"
@@ -265,6 +281,8 @@ class Verdict:
             return f"{word}: the facts hold it"
         if self.probability is None:
             return f"{word}: the facts do not hold it, and the solver has no probabilities"
+        if self.reason is not None:
+            return f"{word}: {self.reason}"
         return f"{word}: predicted with probability {self.probability:.3g}"
 
     def to_dict(self) -> dict[str, object]:
@@ -353,9 +371,11 @@ class Asker:
         (best,) = self.solve([parsed.query], Wanted(top=1), options, budget=budget)
         if best.has_known:
             return Verdict(True, True, None)
+        if not len(best):
+            return Verdict(False, False, 0.0, ruled_out(self.model, parsed.query))
         if best.probabilities is None:
             return Verdict(False, False, None)
-        chance = float(best.probabilities[0]) if len(best) else 0.0
+        chance = float(best.probabilities[0])
         return Verdict(chance >= LIKELY, False, chance)
 
     def wanted(self, top: int, *, new: bool = False, type: str | None = None) -> Wanted:
@@ -364,6 +384,7 @@ class Asker:
             _ = self.graph.is_of_type(type)  # refuses an unknown one before anything is solved
         return Wanted(top=top, kind=type, only_new=new)
 
+    @torch.no_grad()
     def solve(
         self,
         queries: Sequence[Query],
@@ -373,9 +394,21 @@ class Asker:
         explain: int = 0,
         budget: Budget | None = None,
     ) -> list[Answers]:
-        """The answers of many queries, those of one shape solved together."""
-        given = options or self.options
-        return answer(self.model, queries, given, wanted, explain=explain, budget=budget)
+        """The answers of many queries, with probabilities as they are shown (`query.shown`).
+
+        Those of one shape are solved together.
+        """
+        solver = (options or self.options).start(self.model, budget)
+
+        def finish(each: Answers) -> Answers:
+            told = as_shown(solver, each)
+            return _explained(solver, told, explain) if explain else told
+
+        return _solve(solver, queries, wanted, finish)
+
+    def cover(self, query: Query, coverage: float) -> Cover:
+        """How many first new answers hold the missing one so often, by what was held out."""
+        return cover(self.options.start(self.model), query, coverage)
 
     @torch.no_grad()
     def explain(

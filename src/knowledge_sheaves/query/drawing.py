@@ -123,9 +123,9 @@ def _edge(reason: Reason, vertex: str) -> str:
 
 def _note(reason: Reason) -> str:
     words = ["known"] if reason.known else []
-    chance = reason.probability if reason.weight is None else reason.weight
-    if chance is not None and (not reason.known or chance < CERTAIN):  # known, but to be ignored
-        words.append(f"probability {chance:.4f}")
+    for name, chance in (("weight", reason.weight), ("probability", reason.probability)):
+        if chance is not None and (not reason.known or chance < CERTAIN):  # known, but ignored
+            words.append(f"{name} {chance:.4f}")
     if reason.backwards:
         words.append("read backwards")
     energy = "" if reason.energy is None else f"energy {reason.energy:.4f}   "
@@ -155,6 +155,8 @@ def _beyond_edges(explanation: Explanation) -> Iterator[str]:
     if any(explanation.alternatives):
         others = ", ".join(f"{chance:.4f}" for chance in explanation.alternatives)
         yield f"other branches of the union: probability {others}"
+    if explanation.shown is not None and explanation.score is not None:
+        yield f"together: score {explanation.score:.4f}, probability {explanation.shown:.4f}"
 
 
 def _candidate(witness: Witness) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Reason:
             return "known"
         if self.probability is None:
             return "predicted"
-        return f"predicted with probability {self.probability:.2f}"
+        return f"predicted with probability {self.probability:.2g}"
 
     def to_dict(self) -> dict[str, object]:
         """Everything by name, for programs; labels stand beside names."""
@@ -148,7 +148,7 @@ class Explanation:
     ``entities`` has the name that each variable stands for, ``target`` is where a drawing starts.
     ``beyond`` are energies that no single edge has, by name. ``share`` turns the energy into a
     probability where the solver goes by energies. ``alternatives`` are the probabilities of the
-    other branches of a union.
+    other branches of a union. ``shown`` is what the score was calibrated to.
     """
 
     target: Variable
@@ -160,6 +160,7 @@ class Explanation:
     beyond: Mapping[str, float] = field(default_factory=dict)
     share: Share | None = None
     alternatives: tuple[float, ...] = ()
+    shown: float | None = None
 
     @property
     def energy(self) -> float:
@@ -181,7 +182,12 @@ class Explanation:
 
     @property
     def probability(self) -> float | None:
-        """The probability of the answer, computed from its reasons: 1 − Π(1 − p) over branches."""
+        """The probability of the answer: its score, or what that was calibrated to."""
+        return self.score if self.shown is None else self.shown
+
+    @property
+    def score(self) -> float | None:
+        """The score of the answer, computed from its reasons: 1 − Π(1 − p) over branches."""
         mine = self.branch_probability
         if mine is None:
             return None
@@ -214,6 +220,7 @@ class Explanation:
             "labels": {v: name.label for v, name in named.items() if isinstance(name, Name)},
             "sentences": list(self.sentences()),
             "probability": self.probability,
+            "score": self.score,
             "energy": self.energy,
             "edges": [reason.to_dict() for reason in self.reasons],
             "unknowns": [witness.to_dict() for witness in self.witnesses],

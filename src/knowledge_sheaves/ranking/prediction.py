@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +19,6 @@ from knowledge_sheaves.embedding.known import (
     known_splits,
 )
 from knowledge_sheaves.embedding.numbers import check_scores
-from knowledge_sheaves.embedding.probability import EPSILON, probabilities
 from knowledge_sheaves.embedding.search.ends import best_ends
 from knowledge_sheaves.embedding.search.kept import AUTO, search_mode
 from knowledge_sheaves.errors import InputError
@@ -29,8 +26,14 @@ from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 from knowledge_sheaves.notebook import Framed, table
-from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, chunks
 from knowledge_sheaves.ranking.temperature import temperature
+from knowledge_sheaves.ranking.trust import (
+    UNMEASURED,
+    triple_energies,
+    triple_probabilities,
+    trust_of,
+)
+from knowledge_sheaves.ranking.words import said_of_relation
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Prediction:
     """One answer; ``known`` is the split that holds it as a fact, None for what is new.
 
     ``energy`` is what the model ranks by (lower is better; entity biases included where the model
-    has them), ``probability`` its calibrated form.
+    has them), ``probability`` that of the triple by itself (`ranking.trust`), 1 for what is known.
     """
 
     name: str
@@ -56,9 +59,13 @@ class Prediction:
 class Predictions(list[Prediction], Framed):
     """Predictions, the best first; in a notebook they are a table.
 
+    ``trust`` says in a sentence how far to trust them.
+
     >>> Predictions([Prediction("Bob", None, "person", 0.5, 0.9, None)]).to_polars().columns
     ['name', 'label', 'type', 'energy', 'probability', 'known']
     """
+
+    trust: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
         """The fields of each."""
@@ -126,12 +133,26 @@ class Predictor:
         With ``new`` known facts are left out.
         """
         if head is not None and relation is not None and tail is None:
-            return Predictions(self._entities("tail", head, relation, top, new))
+            return self._said(relation, "tail", self._entities("tail", head, relation, top, new))
         if tail is not None and relation is not None and head is None:
-            return Predictions(self._entities("head", tail, relation, top, new))
+            return self._said(relation, "head", self._entities("head", tail, relation, top, new))
         if head is not None and tail is not None and relation is None:
             return Predictions(self._relations(head, tail, top, new))
         raise InputError("Give two of head, relation and tail; the third is what is asked for.")
+
+    def _said(self, relation: str, side: End, answers: list[Prediction]) -> Predictions:
+        """The answers with a sentence on how far to trust them, where that was measured."""
+        found, trust = Predictions(answers), trust_of(self.model)
+        if trust is None:
+            found.trust = "" if temperature(self.model).notes else UNMEASURED
+            return found
+        new = [answer.probability for answer in answers if answer.known is None]
+        schema = self.graph.schema
+        name = schema.labelled_names[
+            schema.relation_names.index(find_relation(self.graph, relation))
+        ]
+        found.trust = said_of_relation(trust, name, new[0] if new else None, side)
+        return found
 
     @torch.no_grad()
     def _entities(
@@ -143,33 +164,26 @@ class Predictor:
         part = self._part(target, entity, name)
         false = self._false(target, entity, name)
         known = self._known(target, entity, name)
-        degree = self.facts.out_degree if target == "tail" else self._in_degree
-        tau, count = self.tau, int(degree([entity], name)[0])
         best = best_ends(
             *(self.model, target, part, entity, top, search_mode(self.model, self.search)),
-            tau=tau,
+            tau=self.tau,
             impossible=false,
             unwanted=list(known) if new else [],
         )
         if best is not None:
             answers, self.notes = best.ids.numpy(), best.notes
-            shares = (math.log(max(1, count)) - best.scores.double() / tau - best.log_total).exp()
-            shares = shares.clamp(max=1 - EPSILON)
         else:
-            scores = self._score(target, entity, part)
-            scores[false] = torch.inf
-            chances = self._probabilities(scores, count)
-            order = scores.clone()
-            if new:
-                order[list(known)] = torch.inf
+            order, self.notes = self._score(target, entity, part), ()
+            order[[*false, *(known if new else ())]] = torch.inf
             nearest = order.topk(min(top, len(order)), largest=False)
             answers = nearest.indices[nearest.values < torch.inf].numpy()
-            shares, self.notes = chances[answers], ()
-        energies = self._energies(target, entity, name, answers).tolist()
+        triples = self._triples(target, entity, name, answers)
+        energies = triple_energies(self.model, triples, backwards=target == "head")
+        chances = triple_probabilities(self.model, triples)
         return [
-            self._answer(answer, energy, share, known)
-            for answer, energy, share in zip(
-                answers.tolist(), energies, shares.tolist(), strict=True
+            self._answer(answer, energy, 1.0 if answer in known else chance, known)
+            for answer, energy, chance in zip(
+                answers.tolist(), energies.tolist(), chances.tolist(), strict=True
             )
         ]
 
@@ -197,12 +211,6 @@ class Predictor:
         check_scores(self.model, scores)
         return scores
 
-    def _in_degree(self, tails: Sequence[int], name: str) -> IntArray:
-        return self.facts.in_degree(name, tails)
-
-    def _probabilities(self, scores: Tensor, count: int) -> Tensor:
-        return probabilities(scores, count, self.tau)
-
     def _known(self, target: End, entity: int, name: str) -> dict[int, str]:
         return {
             answer: split
@@ -220,15 +228,13 @@ class Predictor:
         found = graph.tails(entity, name) if target == "tail" else graph.heads(name, entity)
         return [int(answer) for answer in found]
 
-    def _energies(self, target: End, entity: int, name: str, answers: IntArray) -> Tensor:
-        """Energies of the few answers shown, by the definition: all digits count here."""
+    def _triples(self, target: End, entity: int, name: str, answers: IntArray) -> IntArray:
+        """The triples that answers are."""
         given = np.full(len(answers), entity)
         heads, tails = (given, answers) if target == "tail" else (answers, given)
         kinds = self.graph.entity_types
         edges = self.graph.schema.find_edges([name] * len(answers), kinds[heads], kinds[tails])
-        if target == "head" and self.model.config.reciprocal:
-            heads, edges, tails = tails, edges + self.model.num_relations, heads
-        return self.model.scores(np.stack([heads, edges, tails], 1))
+        return np.stack([heads, edges, tails], 1)
 
     def _answer(
         self, entity: int, energy: float, probability: float, known: dict[int, str]
@@ -261,25 +267,18 @@ class Predictor:
             possible = ~graph.contains(triples)
             edges, triples = edges[possible], triples[possible]
         energies = self.model.scores(triples).tolist()
-        shares = self._relation_probabilities(h, edges, t)
+        chances = triple_probabilities(self.model, triples).tolist()
         known = {
             int(edge): split
             for split, graph in reversed(self.splits.items())
             for edge in edges[graph.contains(triples)].tolist()
         }
         found = [
-            Prediction(*_named(schema.relations[edge]), None, energy, share, known.get(edge))
-            for edge, energy, share in zip(edges.tolist(), energies, shares, strict=True)
+            Prediction(
+                *(*_named(schema.relations[edge]), None, energy),
+                *(1.0 if edge in known else chance, known.get(edge)),
+            )
+            for edge, energy, chance in zip(edges.tolist(), energies, chances, strict=True)
             if not (new and edge in known)
         ]
         return sorted(found, key=lambda p: (-p.probability, p.energy))[:top]
-
-    def _relation_probabilities(self, head: int, edges: IntArray, tail: int) -> list[float]:
-        shares: list[float] = []
-        counts = torch.from_numpy(self.facts.out_degree(np.full(len(edges), head), edges))
-        for part in chunks(len(edges), self.graph.num_entities, MEMORY_LIMIT):
-            ids = torch.from_numpy(edges[part])
-            scores = self.model.score_tails(torch.full_like(ids, head), ids)
-            check_scores(self.model, scores.amin(-1))
-            shares += probabilities(scores, counts[part], self.tau)[:, tail].tolist()
-        return shares

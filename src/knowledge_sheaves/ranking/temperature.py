@@ -17,6 +17,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.loops import is_barred
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError, SheafError
@@ -160,11 +161,11 @@ def _held_out(
     generator: np.random.Generator,
 ) -> list[_HeldOut]:
     remembered, names = known_facts([train])
-    new = valid.triples[~train.contains(valid.triples)]
-    held_out, _ = known_facts([valid.with_triples(new)])
+    possible = valid.triples[~is_barred(train, valid.triples)]
+    held_out, _ = known_facts([valid.with_triples(possible[~train.contains(possible)])])
     found = []
     for known_column in {"tail": (0,), "head": (2,), "both": (0, 2)}[side]:
-        pairs = np.unique(valid.triples[:, [known_column, 1]], axis=0).astype(np.int64)
+        pairs = np.unique(possible[:, [known_column, 1]], axis=0).astype(np.int64)
         asked, edges = generator.permutation(pairs)[:size].T.copy()
         ids, by = torch.from_numpy(asked), torch.from_numpy(edges)
         if known_column == 0:

@@ -109,6 +109,7 @@ class AnswerList(BaseModel):
     answers: list[Answer] = []
     solver: str | None = None
     notes: list[str] = []
+    trust: str = ""
     explanations: list[dict[str, Any]] = []
     verdict: Verdict | None = None
 

@@ -132,7 +132,7 @@ def answers(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
         explained = shown if job["explain"] else 0
         (found,) = asker.solve([asked.query], wanted, options, explain=explained, budget=budget)
         document["answers"] = [_answer(asker.graph, found, place) for place in range(len(found))]
-        document |= {"solver": found.solver, "notes": list(found.notes)}
+        document |= {"solver": found.solver, "notes": list(found.notes), "trust": found.trust}
         if job["explain"]:
             document["explanations"] = [each.to_dict() for each in found.explanation or ()]
     return _reply(document)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from knowledge_sheaves.embedding.loops import bars_loops
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.embedding.scoring import make_query
@@ -49,6 +50,7 @@ def best_ends(
         target, edge = "tail", edge + model.num_relations
     _, parts = model.siblings(target).of(torch.tensor([edge]))
     ids, scores, totals, notes = list[Tensor](), list[Tensor](), list[Tensor](), list[str]()
+    impossible = [*impossible, *([known] if bars_loops(model, edge) else [])]
     for part in parts.tolist():
         kind = int(model.edge_types[part][1 if target == "tail" else 0])
         finder = finder_of(model, kind, mode)

@@ -13,7 +13,7 @@ from knowledge_sheaves.graph.files import unreadable
 from knowledge_sheaves.graph.readers import about, rdf, tables
 from knowledge_sheaves.graph.readers.betae import is_betae, read_betae
 from knowledge_sheaves.graph.readers.layout import TextFormat
-from knowledge_sheaves.graph.readers.pykeen_data import bundled_folder, download
+from knowledge_sheaves.graph.readers.pykeen_data import bundled_folder, download, is_named
 from knowledge_sheaves.graph.readers.raw import (
     ENDS,
     SHARED,
@@ -105,7 +105,7 @@ def _find(source: str | Path) -> Path | str:
     """Return a path that exists, or the name of a data set to download."""
     try:
         path = Path(source).expanduser()
-        if path.exists():
+        if path.exists() and not _is_model(path):
             return path
     except RuntimeError:  # ~name, and there is nobody of that name
         raise InputError(f"{source}: there is no such user, and no such file or folder.") from None
@@ -114,9 +114,19 @@ def _find(source: str | Path) -> Path | str:
     bundled = bundled_folder(str(source))
     if bundled is not None:
         return bundled
+    if path.exists() and not (isinstance(source, str) and is_named(source)):
+        raise InputError(f"{source}: this folder holds a model, and no data to learn from.")
     if isinstance(source, Path) or len(path.parts) > 1 or path.suffix:
         raise InputError(f"{source}: there is no such file or folder.")
     return source
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a folder is that of a model: one may lie under the name of the data set it learned.
+
+    Its log, training.csv, would pass for a file of training facts.
+    """
+    return all((path / name).is_file() for name in ("config.json", "weights.safetensors"))
 
 
 def _read(found: Path | str, form: TextFormat, lang: str | None) -> tuple[Raw, str]:

@@ -24,6 +24,17 @@ def bundled_folder(name: str) -> Path | None:
     return Path(spec.submodule_search_locations[0]) / "datasets" / name.lower()
 
 
+def is_named(name: str) -> bool:
+    """Whether PyKEEN has a data set of this name.
+
+    >>> is_named("CoDExSmall"), is_named("my model")
+    (True, False)
+    """
+    from pykeen.datasets import dataset_resolver
+
+    return dataset_resolver.normalize(name) in {each.lower() for each in dataset_resolver.options}
+
+
 def download(name: str) -> Raw:
     """Let PyKEEN fetch a data set, or take the one that it fetched before."""
     # PyKEEN brings torch, which graphs do without: only who asks for its data pays for it.

@@ -21,6 +21,7 @@ from knowledge_sheaves.query.full.text import KS
 from knowledge_sheaves.query.language.iris import name_of
 from knowledge_sheaves.query.pattern import Edge, Entity, Pattern, Query, RelationId, Variable
 from knowledge_sheaves.query.results import XSD
+from knowledge_sheaves.query.shown import fact_chances
 from knowledge_sheaves.query.types import TypeClash, possible_types
 
 PROBABILITY = f"{KS}probability"
@@ -88,8 +89,10 @@ class Functions:
             if chances is None:
                 return
             for row, pair in enumerate(group):
-                for tail in tails[pair]:
-                    self.scored[*pair, tail] = float(chances[row, tail])
+                raw = chances[row, tails[pair]].cpu()
+                found = fact_chances(solver, *pair, tails[pair], raw)
+                for tail, p in zip(tails[pair], found, strict=True):
+                    self.scored[*pair, tail] = p
 
     def _query(self, head: int, relation: int) -> Query | None:
         pattern = Pattern((Edge(Entity(head), RelationId(relation), _ASKED),))

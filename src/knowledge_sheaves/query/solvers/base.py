@@ -20,6 +20,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.known import false_facts
+from knowledge_sheaves.embedding.loops import irreflexive
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_weights
 from knowledge_sheaves.embedding.scoring import rule_out
@@ -354,14 +355,14 @@ def restrict(
             kept = energies[row, entity].clone()
             energies[row] = torch.inf
             energies[row, entity] = kept
-        energies[row, _barred(pattern, target, false)] = torch.inf
+        energies[row, _barred(model, pattern, target, false)] = torch.inf
     return energies
 
 
 def conditions(
     model: SheafEmbedding, pattern: Pattern, target: Variable, false: KnowledgeGraph | None
 ) -> Hidden:
-    """Who is no answer by types, VALUES, what must differ and what is known to be false.
+    """Who is no answer by types, VALUES, what must differ, loops and what is known to be false.
 
     The same as `restrict`, for one pattern, without the energies of all entities.
     """
@@ -378,18 +379,31 @@ def conditions(
         others = torch.ones(model.graph.num_entities, dtype=torch.bool, device=model.device)
         others[entity] = False
         mask = others if mask is None else mask | others
-    ids = torch.from_numpy(_barred(pattern, target, false)).to(model.device)
+    ids = torch.from_numpy(_barred(model, pattern, target, false)).to(model.device)
     return Hidden(mask, ids if len(ids) else None)
 
 
-def _barred(pattern: Pattern, target: Variable, false: KnowledgeGraph | None) -> IntArray:
-    """Entities that the target must differ from, or that would make a false fact."""
+def _barred(
+    model: SheafEmbedding, pattern: Pattern, target: Variable, false: KnowledgeGraph | None
+) -> IntArray:
+    """Entities that the target must differ from, or that would make a false fact or a loop."""
     pairs = [pair for pair in pattern.different if target in pair]
     others = [pair[0] if pair[1] == target else pair[1] for pair in pairs]
     different = np.array([int(o) for o in others if isinstance(o, Entity)], np.int64)
-    if false is None:
-        return different
-    return np.concatenate([different, _falsified(pattern, target, false)])
+    parts = [different, _loops(model, pattern, target)]
+    if false is not None:
+        parts.append(_falsified(pattern, target, false))
+    return np.concatenate(parts)
+
+
+def _loops(model: SheafEmbedding, pattern: Pattern, target: Variable) -> IntArray:
+    """The entities that the target would relate to itself by, where the data show no loops."""
+    if model.config.loops:
+        return np.zeros(0, np.int64)
+    never = model.keep("irreflexive names", lambda: irreflexive(model.graph))
+    edges = grounded(pattern, [target]).edges
+    ends = [edge.terms for edge in edges if never[edge.relation] and target in edge.terms]
+    return np.array([int(t) for pair in ends for t in pair if isinstance(t, Entity)], np.int64)
 
 
 def possible_entities(model: SheafEmbedding, pattern: Pattern, target: Variable) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.known import false_facts
+from knowledge_sheaves.embedding.loops import bar_loops
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.scoring import compare, make_query, rule_out, score_entities
@@ -172,7 +173,8 @@ class Rows:
                 query = make_query(model, end, asked, entities)
                 pool = model.pool(0, end)
                 logits = compare(model, query, pool, scale=-1 / tau, relative=relative)
-                return rule_out(model, end, asked, logits, -torch.inf)
+                logits = rule_out(model, end, asked, logits, -torch.inf)
+                return bar_loops(model, logits, asked, entities, -torch.inf)
             logits = score_entities(model, end, asked, entities).div_(-tau)
         logits[~fits] = -torch.inf
         return logits

@@ -1,0 +1,180 @@
+"""Measure how far a model's answers can be trusted, on facts and on questions held out.
+
+All of it comes from validation facts and from the model that never saw them; test facts stay
+unseen, to tell whether what was measured holds (`evaluation.reliability`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.folder import TRUST
+from knowledge_sheaves.embedding.storage import dataset_of, measured, save_metrics
+from knowledge_sheaves.errors import SheafError
+from knowledge_sheaves.evaluation.betae import TypeQueries
+from knowledge_sheaves.evaluation.queries import take, union
+from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.query.asking import queries_at_once, scores_of
+from knowledge_sheaves.query.batches import by_shape, slices
+from knowledge_sheaves.query.facts.symbolic import answers
+from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.query.shown import QUESTIONS, QuestionTrust, features, signature
+from knowledge_sheaves.query.shown import SCORE as LEAST
+from knowledge_sheaves.ranking import rank_among
+from knowledge_sheaves.ranking.logistic import Logistic, bins, halves
+from knowledge_sheaves.ranking.proposals import FIRST
+from knowledge_sheaves.ranking.ranker import FloatArray, Lists, to_index
+from knowledge_sheaves.ranking.trust import FACTS, FEW, Record, least_weights, measure_facts
+
+ASKED = ("2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "pin")
+"""The types of questions that are drawn."""
+SAMPLE = 40
+"""How many questions of each type."""
+
+
+class Asked:
+    """The first answers to questions, known ones left out: their scores, and which are right."""
+
+    def __init__(self) -> None:
+        self.logs: list[FloatArray] = []
+        self.right: list[Any] = []
+        self.shapes: list[str] = []
+        self.questions: list[int] = []
+        self.first: list[Any] = []
+        self.ranks: dict[str, list[int]] = {}
+        self.asked: dict[str, int] = {}
+
+    def add(self, found: Any, shape: str, energies: torch.Tensor, chances: torch.Tensor) -> None:
+        """Questions of one shape with all their scores; ``found`` are easy and hard answers."""
+        easy, hard = found
+        known = Lists.of(easy)
+        ranks = rank_among(energies, Lists.of(hard), known).pessimistic
+        self.ranks.setdefault(shape, []).extend(ranks.tolist())
+        energies[to_index(known.rows, energies), to_index(known.ids, energies)] = torch.inf
+        best = energies.topk(min(FIRST, energies.shape[1]), dim=1, largest=False)
+        true = torch.zeros_like(energies, dtype=torch.bool)
+        mine = Lists.of(hard)
+        true[to_index(mine.rows, energies), to_index(mine.ids, energies)] = True
+        there = best.values.isfinite()
+        start = sum(self.asked.values())
+        rows, places = np.nonzero(there.cpu().numpy())
+        p = chances.gather(1, best.indices)[there].double().clamp(min=float(np.exp(LEAST)))
+        self.logs.append(p.log().cpu().numpy())
+        self.right.append(true.gather(1, best.indices)[there].cpu().numpy())
+        self.shapes += [shape] * len(rows)
+        self.questions += (start + rows).tolist()
+        self.first.append(places)
+        self.asked[shape] = self.asked.get(shape, 0) + len(energies)
+
+    @property
+    def columns(self) -> tuple[FloatArray, Any, Any, Any]:
+        """Logarithms of scores, what is right, ranks and questions, one entry an answer."""
+        parts = (self.logs, self.right, self.first)
+        logs, right, first = (np.concatenate(part) for part in parts)
+        return logs, right, first, np.array(self.questions)
+
+
+@torch.no_grad()
+def ask(
+    judge: SheafEmbedding, groups: Sequence[TypeQueries], options: Options | None = None
+) -> Asked:
+    """Ask drawn questions; what the solver refuses is left out."""
+    solver = (options or Options()).start(judge, measures=True)
+    out, size = Asked(), queries_at_once(judge, solver.budget)
+    whole = dataset_of(judge).whole.train
+    for group in groups:
+        for members in by_shape(group.queries).values():
+            if solver.refusal(group.queries[members[0]]) is not None:
+                continue
+            for part in slices(len(members), size):
+                places = np.array(members[part])
+                queries = [group.queries[place] for place in places.tolist()]
+                energies, chances = scores_of(solver, queries)
+                if chances is not None:
+                    hard = take(group.hard, places)
+                    # What other held-out facts answer is true as well, and no answer here.
+                    rest = answers(whole, queries).minus(hard)
+                    found = union(take(group.easy, places), rest), hard
+                    out.add(found, signature(queries[0]), energies, chances)
+    return out
+
+
+def measure_questions(
+    judge: SheafEmbedding, sample: int = SAMPLE, options: Options | None = None
+) -> QuestionTrust | None:
+    """Fit probabilities on questions drawn from validation facts; None where they are too few."""
+    valid = dataset_of(judge).valid
+    if valid is None or valid.num_triples < FEW:
+        return None
+    try:
+        asked = ask(judge, drawn_queries(judge, sample, types=ASKED), options)
+    except SheafError:
+        return None  # the graph has no such questions
+    if not asked.logs:
+        return None
+    logs, right, _, questions = asked.columns
+    if not 0 < np.count_nonzero(right) < len(right):
+        return None
+    names = sorted(asked.asked)
+    shapes = np.array([names.index(shape) for shape in asked.shapes])
+    fitted, shown = _fit(logs, right, shapes), np.full(len(logs), right.mean())
+    half = halves(questions)
+    for mine in (half, ~half):
+        if mine.any() and 0 < np.count_nonzero(right[~mine]) < np.count_nonzero(~mine):
+            shown[mine] = _fit(logs[~mine], right[~mine], shapes[~mine])(
+                features(logs[mine]), shapes[mine]
+            )
+    return QuestionTrust(
+        (options or Options()).start(judge).choices,
+        fitted.weights,
+        {names[place]: bend for place, bend in fitted.groups.items()},
+        Record(len(half), tuple(bins(shown, right)), {"target": _sorted(asked.ranks.values())}),
+        {
+            name: Record(
+                asked.asked[name],
+                tuple(bins(shown[shapes == place], right[shapes == place], 5)),
+                {"target": _sorted([asked.ranks[name]])},
+            )
+            for place, name in enumerate(names)
+        },
+    )
+
+
+def _fit(logs: FloatArray, right: Any, shapes: Any) -> Logistic:
+    return Logistic.fit(features(logs), right, shapes, FEW * FIRST // 2, least_weights(1))
+
+
+def _sorted(lists: Any) -> tuple[int, ...]:
+    return tuple(sorted(rank for ranks in lists for rank in ranks))
+
+
+def measure_trust(model: SheafEmbedding, *, questions: bool = True) -> dict[str, Any]:
+    """Measure a model by the one that never saw its held-out facts, and let it keep the result.
+
+    Nothing is kept of what too few facts were held out for.
+    """
+    judge, found = measured(model), dict[str, Any]()
+    if model.info and judge.info:  # it is asked as the model is
+        judge.info.calibration = dict(model.info.calibration)
+    facts = measure_facts(judge)
+    if facts is not None:
+        found[FACTS] = facts.to_dict()
+    of_questions = measure_questions(judge) if questions else None
+    if of_questions is not None:
+        found[QUESTIONS] = {of_questions.choices["solver"]: of_questions.to_dict()}
+    if model.info is not None:
+        model.info.trust = found
+    return found
+
+
+def keep_trust(model: SheafEmbedding, folder: Path, *, questions: bool = True) -> None:
+    """Measure a model that lies in a folder, and write there what was found."""
+    found = measure_trust(model, questions=questions)
+    if found and model.info is not None:
+        save_metrics(found, folder, model.info.generation, TRUST)

@@ -1,0 +1,288 @@
+"""The probabilities that answers are shown with, and how far to trust them.
+
+A question of one edge asks for triples, and a triple has one probability, whichever way it is
+asked for (`ranking.trust`). An answer of a larger question is shown with what became of such scores
+on questions that were drawn from held-out facts. Neither ever changes the order of answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.known import false_facts
+from knowledge_sheaves.embedding.loops import irreflexive
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.graph.labels import quoted
+from knowledge_sheaves.query.answers import Answers
+from knowledge_sheaves.query.explanation import Against, Explanation, Reason
+from knowledge_sheaves.query.pattern import Edge, Query, Variable
+from knowledge_sheaves.query.solvers.base import Solver, grounded
+from knowledge_sheaves.ranking.logistic import Logistic
+from knowledge_sheaves.ranking.ranker import FloatArray
+from knowledge_sheaves.ranking.temperature import TAU, temperature
+from knowledge_sheaves.ranking.trust import (
+    FEW,
+    UNLEARNED,
+    UNMEASURED,
+    Record,
+    pieces,
+    triple_probabilities,
+    trust_of,
+)
+from knowledge_sheaves.ranking.words import (
+    Cover,
+    cover_relation,
+    said_of_questions,
+    said_of_relation,
+)
+
+QUESTIONS = "questions"
+SCORE = -30.0
+"""The logarithm of a score that counts as none."""
+
+
+def only_edge(query: Query) -> Edge | None:
+    """The edge of a question that asks for triples and nothing else, with entities or targets."""
+    if len(query.patterns) != 1 or query.patterns[0].without:
+        return None
+    edges = grounded(query.patterns[0], query.targets).edges
+    if len(edges) != 1:
+        return None
+    variables = [term for term in edges[0].terms if isinstance(term, Variable)]
+    return edges[0] if all(variable in query.targets for variable in variables) else None
+
+
+def signature(query: Query) -> str:
+    """What questions have in common that are calibrated together: branches, edges, unknowns."""
+    parts = [part for pattern in query.patterns for part in pattern.walk()]
+    edges = sum(len(part.edges) for part in parts)
+    inner = {v for part in parts for v in part.variables} - set(query.targets)
+    negated = sum(len(pattern.without) for pattern in query.patterns)
+    return f"{len(query.patterns)} branch, {edges} edge, {len(inner)} unknown, {negated} not"
+
+
+@dataclass(frozen=True)
+class QuestionTrust:
+    """From scores to probabilities, fitted on questions for one way to answer (``choices``)."""
+
+    choices: Mapping[str, Any]
+    weights: tuple[float, ...]
+    bends: Mapping[str, tuple[float, float]]
+    overall: Record
+    shapes: Mapping[str, Record]
+
+    def __call__(self, scores: Sequence[float] | FloatArray, shape: str) -> FloatArray:
+        """The probabilities of answers with these scores."""
+        logs = np.log(np.maximum(np.asarray(scores, np.float64), np.exp(SCORE)))
+        bend = {0: self.bends[shape]} if shape in self.bends else {}
+        return Logistic(self.weights, bend)(features(logs), np.zeros(len(logs), np.int64))
+
+    def record(self, query: Query) -> Record | None:
+        """What was measured of questions like this, where there were enough."""
+        found = self.shapes.get(signature(query))
+        return found if found is not None and found.count >= FEW else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "choices": dict(self.choices),
+            "weights": list(self.weights),
+            "bends": {name: list(pair) for name, pair in self.bends.items()},
+            "all": self.overall.to_dict(),
+            "shapes": {name: each.to_dict() for name, each in self.shapes.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> QuestionTrust:
+        """From plain data."""
+        return cls(
+            dict(data["choices"]),
+            tuple(map(float, data["weights"])),
+            {str(name): (float(a), float(b)) for name, (a, b) in data["bends"].items()},
+            Record.from_dict(data["all"]),
+            {str(name): Record.from_dict(each) for name, each in data["shapes"].items()},
+        )
+
+
+def features(logs: FloatArray) -> FloatArray:
+    """What the probability of an answer is made of: its score, in pieces."""
+    return pieces(logs.reshape(-1, 1), 1)
+
+
+def question_trust(solver: Solver) -> QuestionTrust | None:
+    """What was measured of questions for this way to answer; None where it was another."""
+    info = solver.model.info
+    kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
+    if not kept or kept["choices"] != solver.choices:
+        return None
+    return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
+
+
+def as_shown(solver: Solver, answers: Answers) -> Answers:
+    """The answers with the probabilities that they are shown with; their order stays."""
+    if answers.probabilities is None or not len(answers):
+        return answers
+    raw, edge = answers.probabilities, only_edge(answers.query)
+    measured = True
+    if edge is not None:
+        triples, measured = (
+            _triples(solver.model, answers, edge),
+            trust_of(solver.model) is not None,
+        )
+        found = triple_probabilities(solver.model, triples, _told(solver))
+        p = torch.from_numpy(found).to(raw.dtype)
+    else:
+        fitted, p = question_trust(solver), raw
+        measured = fitted is not None
+        if fitted is not None:
+            found = fitted(raw.double().numpy(), signature(answers.query))
+            p = torch.from_numpy(found).to(raw.dtype)
+    certain = raw >= 1  # remembered facts alone are
+    p = torch.where(certain, raw, p.clamp(max=1 - 1e-4))
+    notes = () if measured or solver.notes else (UNMEASURED,)
+    shown = replace(answers, probabilities=p, scores=raw, notes=(*answers.notes, *notes))
+    return replace(shown, trust=_sentence(solver, shown)) if measured else shown
+
+
+def _sentence(solver: Solver, answers: Answers) -> str:
+    """How far to trust the best of the answers that is no known fact."""
+    assert answers.probabilities is not None, "asked for only where there are some"
+    assert answers.scores is not None, "those come along"
+    new = answers.probabilities[answers.scores < 1]
+    best = float(new[0]) if len(new) else None
+    edge, trust = only_edge(answers.query), trust_of(solver.model)
+    if edge is not None and trust is not None:
+        name = solver.model.graph.schema.labelled_names[edge.relation]
+        return said_of_relation(trust, name, best, _side(edge))
+    fitted = question_trust(solver)
+    assert fitted is not None, "measured"
+    told = [said_of_questions(fitted.record(answers.query), best)]
+    told += [
+        said_of_relation(trust, name, None)
+        for name in _relations(solver.model, answers.query)
+        if trust is not None
+        and (record := trust.record(name)) is not None
+        and record.found() < UNLEARNED
+    ]
+    return " ".join(told)
+
+
+def _side(edge: Edge) -> str | None:
+    """Which end a question of one edge asks for; None where it asks for both."""
+    asked = [isinstance(term, Variable) for term in edge.terms]
+    return None if all(asked) else "head" if asked[0] else "tail"
+
+
+def _relations(model: SheafEmbedding, query: Query) -> list[str]:
+    parts = [part for pattern in query.patterns for part in pattern.walk()]
+    places = {int(edge.relation) for part in parts for edge in part.edges}
+    return [model.graph.schema.labelled_names[place] for place in sorted(places)]
+
+
+def cover(solver: Solver, query: Query, coverage: float) -> Cover:
+    """How many first new answers of a question hold the missing one so often."""
+    if not 0 < coverage < 1:
+        raise InputError(f"A coverage is a share between 0 and 1, such as 0.9, not {coverage!r}.")
+    edge, trust = only_edge(query), trust_of(solver.model)
+    if edge is not None and trust is not None:
+        name = solver.model.graph.schema.labelled_names[edge.relation]
+        return cover_relation(trust, name, coverage, _side(edge))
+    fitted = None if edge is not None else question_trust(solver)
+    record = None if fitted is None else fitted.record(query)
+    if record is None:
+        return Cover(coverage, None, "")
+    return Cover(coverage, record.size(coverage), f"{record.count:,} questions like this")
+
+
+def fact_chances(
+    solver: Solver, head: int, relation: int, tails: Sequence[int], scores: Tensor
+) -> list[float]:
+    """The probabilities of facts that were asked for with others, with what a solver scored them.
+
+    What is certain stays so, and what cannot be.
+    """
+    ends = np.full(len(tails), head), np.asarray(tails, np.int64)
+    triples = _of_types(solver.model, ends[0], relation, ends[1])
+    own = triple_probabilities(solver.model, triples, _told(solver)).tolist()
+    pairs = zip(scores.tolist(), own, strict=True)
+    return [raw if raw >= 1 or raw <= 0 else p for raw, p in pairs]
+
+
+def _told(solver: Solver) -> float | None:
+    """The temperature that somebody asked for, where it is not the model's own."""
+    told = getattr(solver.settings, TAU, None)
+    own = solver.Settings.stored(solver.model).get(TAU, temperature(solver.model).value)
+    return None if told == own else told
+
+
+def _triples(model: SheafEmbedding, answers: Answers, edge: Edge) -> IntArray:
+    """The triples that answers of one edge are: head, edge of the schema, tail."""
+    columns = {v: answers.ids[:, i].numpy() for i, v in enumerate(answers.query.targets)}
+    heads, tails = (
+        columns[term] if isinstance(term, Variable) else np.full(len(answers), int(term))
+        for term in edge.terms
+    )
+    return _of_types(model, heads, int(edge.relation), tails)
+
+
+def _of_types(model: SheafEmbedding, heads: IntArray, relation: int, tails: IntArray) -> IntArray:
+    schema, kinds = model.graph.schema, model.graph.entity_types
+    names = [schema.relation_names[relation]] * len(heads)
+    return np.stack([heads, schema.find_edges(names, kinds[heads], kinds[tails]), tails], 1)
+
+
+def ruled_out(model: SheafEmbedding, query: Query) -> str | None:
+    """Why something that was asked cannot be, where one of its facts is known not to be."""
+    if len(query.patterns) != 1:
+        return None
+    false = false_facts(model)
+    for edge in grounded(query.patterns[0], ()).edges:
+        if any(isinstance(term, Variable) for term in edge.terms):
+            continue
+        head, relation, tail = int(edge.head), int(edge.relation), int(edge.tail)
+        if false is not None and false.by_name.contains([[head, relation, tail]])[0]:
+            return "it is known to be false"
+        if head == tail and not model.config.loops and irreflexive(model.graph)[relation]:
+            name = model.graph.schema.labelled_names[relation]
+            return f"no known fact relates something to itself by {quoted(name)}"
+    return None
+
+
+# Reasons.
+
+
+def as_shown_reasons(
+    solver: Solver, answers: Answers, reasons: Sequence[Explanation]
+) -> list[Explanation]:
+    """The reasons of the first answers; those of a solver's own answers stay as they are."""
+    if answers.scores is None or answers.probabilities is None:
+        return list(reasons)
+    shown = answers.probabilities[: len(reasons)].tolist()
+    return [_with_own(solver, *each) for each in zip(reasons, shown, strict=True)]
+
+
+def _with_own(solver: Solver, explanation: Explanation, shown: float | None) -> Explanation:
+    """Reasons with the probability that each triple has by itself, and that of the answer."""
+    parts = tuple(Against(_with_own(solver, a.part, None), a.left) for a in explanation.against)
+    reasons = tuple(_own(solver, reason) for reason in explanation.reasons)
+    return replace(explanation, reasons=reasons, against=parts, shown=shown)
+
+
+def _own(solver: Solver, reason: Reason) -> Reason:
+    graph = solver.model.graph
+    if reason.probability is None or reason.head not in graph.entities:
+        return reason
+    if reason.known and reason.probability >= 1:
+        return reason
+    ends = (np.array([graph.entities.id(name)]) for name in (reason.head, reason.tail))
+    head, tail = ends
+    triple = _of_types(solver.model, head, int(reason.edge.relation), tail)
+    return replace(reason, probability=float(triple_probabilities(solver.model, triple)[0]))

@@ -1,0 +1,172 @@
+"""Probabilities that mean what they say: logistic regression, group by group, and how to judge it.
+
+A group (a relation, a shape of questions) with examples enough gets a shift and a slope of its own
+on the log-odds of all, both shrunk: what few examples say is held against what all say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from knowledge_sheaves.graph import BoolArray, IntArray
+from knowledge_sheaves.ranking.ranker import FloatArray
+
+SHIFT, SLOPE = 1.0, 0.3
+"""How far, as a standard deviation, a group's shift and slope are expected from 0 and 1."""
+FLATTEST = 0.05
+RIDGE = 1e-3
+BINS = 15
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Log-odds as a sum of weighted features, the first weight alone; groups bend it by their own.
+
+    >>> features = np.repeat([[0.0], [1.0]], 100, axis=0)
+    >>> right = np.arange(200) % 4 < np.where(features[:, 0] > 0, 3, 1)
+    >>> found = Logistic.fit(features, right)
+    >>> found(np.array([[0.0], [1.0]])).round(2).tolist()
+    [0.25, 0.75]
+    """
+
+    weights: tuple[float, ...]
+    groups: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def fit(
+        cls,
+        features: npt.ArrayLike,
+        right: npt.ArrayLike,
+        groups: IntArray | None = None,
+        least: int = 1,
+        rising: Sequence[float] = (),
+    ) -> Logistic:
+        """The likeliest weights; groups of at least so many examples get a shift and a slope.
+
+        ``rising`` are the least weights of the first features.
+        """
+        x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
+        start, scale = x.mean(0), np.maximum(x.std(0), 1e-9)
+        columns = np.column_stack([np.ones(len(x)), (x - start) / scale])
+        free = np.r_[0.0, np.ones(x.shape[1])]
+        ridge = RIDGE * len(x) / 1000 * free + 1e-6
+        low = [None, *(np.array(rising) * scale[: len(rising)]).tolist()]
+        low += [None] * (len(free) - len(low))
+        start_at = np.array([0.0 if each is None else each for each in low])
+        w = _minimum(columns, y, start_at, ridge, low)
+        slopes = w[1:] / scale
+        weights = np.r_[w[0] - (slopes * start).sum(), slopes]
+        found = cls(tuple(weights.tolist()))
+        if groups is None:
+            return found
+        odds, own = found.odds(x), {}
+        for group in np.unique(groups).tolist():
+            mine = groups == group
+            if np.count_nonzero(mine) >= least:
+                own[int(group)] = _bend(odds[mine], y[mine])
+        return cls(found.weights, own)
+
+    def odds(self, features: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> FloatArray:
+        """The log-odds of examples."""
+        x = np.asarray(features, np.float64)
+        odds: FloatArray = self.weights[0] + x @ np.array(self.weights[1:])
+        if groups is not None and self.groups:
+            own = [self.groups.get(int(g), (0.0, 1.0)) for g in np.asarray(groups).tolist()]
+            shifts, slopes = np.array(own).reshape(-1, 2).T
+            odds = shifts + slopes * odds
+        return odds
+
+    def __call__(self, features: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> FloatArray:
+        """The probabilities of examples."""
+        found: FloatArray = expit(self.odds(features, groups))
+        return found
+
+
+def _minimum(
+    columns: FloatArray,
+    y: FloatArray,
+    towards: FloatArray,
+    ridge: FloatArray,
+    least: Sequence[float | None],
+) -> Any:
+    def cost(w: FloatArray) -> tuple[float, FloatArray]:
+        odds = columns @ w
+        away = w - towards
+        value = -(y * log_expit(odds) + (1 - y) * log_expit(-odds)).sum()
+        slope = columns.T @ (expit(odds) - y) + ridge * away
+        return float(value + (ridge * away**2).sum() / 2), slope
+
+    bounds = [(low, None) for low in least]
+    return minimize(cost, towards, jac=True, method="L-BFGS-B", bounds=bounds).x
+
+
+def _bend(odds: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """A group's shift and slope; one below 0 would turn the order around."""
+    columns = np.column_stack([np.ones(len(odds)), odds])
+    ridge = np.array([SHIFT**-2, SLOPE**-2])
+    found = _minimum(columns, y, np.array([0.0, 1.0]), ridge, [None, FLATTEST])
+    return float(found[0]), float(found[1])
+
+
+# How to judge it.
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers of about one probability: how many there are, what they promise, what they hold."""
+
+    count: int
+    promised: float
+    right: float
+
+
+def bins(p: npt.ArrayLike, right: npt.ArrayLike, count: int = BINS) -> list[Bin]:
+    """Answers in bins of equal mass, by their probability.
+
+    >>> bins([0.1, 0.9], [0, 1], count=2)
+    [Bin(count=1, promised=0.1, right=0.0), Bin(count=1, promised=0.9, right=1.0)]
+    """
+    chances, truth = np.asarray(p, np.float64), np.asarray(right, np.float64)
+    order = np.argsort(chances, kind="stable")
+    parts = [part for part in np.array_split(order, count) if len(part)]
+    return [Bin(len(i), float(chances[i].mean()), float(truth[i].mean())) for i in parts]
+
+
+def calibration_error(p: npt.ArrayLike, right: npt.ArrayLike, count: int = BINS) -> float:
+    """The expected calibration error: how far bins are, on average, from what they promise.
+
+    >>> calibration_error([0.5, 0.5], [True, False], count=1)
+    0.0
+    """
+    parts = bins(p, right, count)
+    total = sum(part.count for part in parts)
+    return sum(part.count * abs(part.promised - part.right) for part in parts) / max(total, 1)
+
+
+def log_loss(p: npt.ArrayLike, right: npt.ArrayLike, least: float = 1e-6) -> float:
+    """The mean surprise at what is right and what is not.
+
+    >>> round(log_loss([0.5, 0.5], [True, False]), 3)
+    0.693
+    """
+    chances = np.clip(np.asarray(p, np.float64), least, 1 - least)
+    truth: BoolArray = np.asarray(right, np.bool_)
+    return float(-np.where(truth, np.log(chances), np.log1p(-chances)).mean())
+
+
+def halves(groups: Sequence[int] | IntArray, seed: int = 0) -> BoolArray:
+    """Half of the groups, drawn at random: what belongs together stays together.
+
+    >>> int(halves([0, 0, 1, 1]).sum())
+    2
+    """
+    names, places = np.unique(np.asarray(groups), return_inverse=True)
+    chosen = np.random.default_rng(seed).permutation(len(names)) < len(names) / 2
+    return chosen[places]

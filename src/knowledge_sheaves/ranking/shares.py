@@ -1,0 +1,108 @@
+"""What a model says of a triple by itself, from both of its ends.
+
+Seen from its head a triple's *share* is that of its tail among all entities that are not known to
+answer (h, r) already: a softmax of −V/τ; and likewise from its tail. With how many answers are
+known on either side this is all that a triple's probability is made of, so that it is the same
+whichever way one asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.numbers import check_scores
+from knowledge_sheaves.graph import IntArray
+from knowledge_sheaves.graph.arrays import offsets_of
+from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, FloatArray, Lists, chunks, to_index
+from knowledge_sheaves.ranking.triples import known_facts, ranked_side
+
+LEAST = -30.0
+"""The logarithm of a share that counts as none."""
+
+
+@torch.no_grad()
+def both_sides(
+    model: SheafEmbedding, triples: IntArray, tau: float, memory_limit: int = MEMORY_LIMIT
+) -> FloatArray:
+    """Features of triples: log-shares from each end, then how many answers training knows there.
+
+    A model that ranks tails only has those of the head's end alone. Triples are rows of head, edge
+    of the schema and tail.
+
+    >>> from knowledge_sheaves.embedding import model_config
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
+    >>> model = SheafEmbedding(model_config("transe", dim=2), graph)
+    >>> both_sides(model, graph.triples, tau=1.0).shape
+    (2, 4)
+    """
+    facts, names = known_facts([model.graph])
+    heads, edges, tails = np.asarray(triples).reshape(-1, 3).T.astype(np.int64)
+    by = names[edges]
+
+    def score_tails(asked: Tensor, given: Tensor) -> Tensor:
+        return _checked(model, model.score_tails(asked, given))
+
+    def score_heads(asked: Tensor, given: Tensor) -> Tensor:
+        return _checked(model, model.score_heads(given, asked))
+
+    def known_tails(asked: IntArray, given: IntArray) -> Lists:
+        return Lists(*facts.tails_many(asked, names[given]))
+
+    def known_heads(asked: IntArray, given: IntArray) -> Lists:
+        return Lists(*facts.heads_many(names[given], asked))
+
+    rest = tau, facts.num_entities, memory_limit
+    found = [_shares(score_tails, known_tails, heads, edges, tails, *rest)]
+    counts = [facts.out_degree(heads, by)]
+    if ranked_side(model) == "both":
+        found.append(_shares(score_heads, known_heads, tails, edges, heads, *rest))
+        counts.append(facts.in_degree(by, tails))
+    return np.column_stack([*found, *(np.log1p(count) for count in counts)])
+
+
+def _checked(model: SheafEmbedding, scores: Tensor) -> Tensor:
+    check_scores(model, scores.amin(-1))  # a minimum is NaN if one value is
+    return scores
+
+
+def _shares(
+    score: Callable[[Tensor, Tensor], Tensor],
+    lookup: Callable[[IntArray, IntArray], Lists],
+    asked: IntArray,
+    edges: IntArray,
+    answers: IntArray,
+    tau: float,
+    num_entities: int,
+    memory_limit: int,
+) -> FloatArray:
+    """The log-share of each answer; questions that are the same are asked once."""
+    pairs, places = np.unique(np.stack([asked, edges], 1), axis=0, return_inverse=True)
+    order = np.argsort(places.ravel(), kind="stable")
+    offsets = offsets_of(np.bincount(places.ravel(), minlength=len(pairs)))
+    found: FloatArray = np.empty(len(answers))
+    for part in chunks(len(pairs), num_entities, memory_limit):
+        entities, by = (pairs[part, i].copy() for i in (0, 1))
+        logits = score(torch.from_numpy(entities), torch.from_numpy(by)).div_(-tau)
+        first, last = offsets[part.start], offsets[part.stop]
+        mine = Lists(order[first:last], offsets[part.start : part.stop + 1] - first)
+        found[mine.ids] = _of_rows(logits, mine.rows, answers[mine.ids], lookup(entities, by))
+    return np.maximum(np.nan_to_num(found, nan=LEAST, neginf=LEAST), LEAST)
+
+
+def _of_rows(logits: Tensor, rows: IntArray, answers: IntArray, known: Lists) -> FloatArray:
+    at = to_index(rows, logits), to_index(answers, logits)
+    own = logits[at].double()
+    old = to_index(known.rows, logits), to_index(known.ids, logits)
+    marked = torch.zeros_like(logits, dtype=torch.bool)
+    marked[old] = True
+    itself = marked[at]
+    total = logits.masked_fill_(marked, -torch.inf).logsumexp(1).double()[at[0]]
+    # A known answer competes with those that are not known, and with itself.
+    total = torch.where(itself, torch.logaddexp(total, own), total)
+    return (own - total).cpu().numpy()

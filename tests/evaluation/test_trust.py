@@ -1,0 +1,185 @@
+"""A triple has one probability, and says how far it can be trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.embedding.check import check_model
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.reliability import reliability
+from knowledge_sheaves.evaluation.trust import measure_trust
+from knowledge_sheaves.graph.labels import words
+from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.query import Answers
+from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.drawing import draw
+from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.ranking import Predictor
+from knowledge_sheaves.ranking.trust import UNMEASURED, Record, Trust, measure_facts, trust_of
+from knowledge_sheaves.ranking.words import said_of_relation
+from knowledge_sheaves.training import TrainingConfig, train
+
+
+@pytest.fixture(scope="module")
+def model() -> SheafEmbedding:
+    config = TrainingConfig(epochs=4, batch_size=256, negatives=None)
+    trained = train(load("umls"), model_config("complex", dim=16), config)
+    measured = measure_facts(trained)
+    assert trained.info is not None
+    assert measured is not None
+    trained.info.trust = {"facts": measured.to_dict()}
+    return trained
+
+
+@pytest.mark.parametrize("solver", ["chaining", "harmonic"])
+def test_a_triple_has_one_probability_whichever_way_it_is_asked_for(
+    model: SheafEmbedding, solver: str
+) -> None:
+    asker, predictor = Asker(model, Options(solver, known="train")), Predictor(model, "train")
+    tails = asker.answer("virus causes ?x", top=6, new=True)
+    assert tails.probabilities is not None
+    assert UNMEASURED not in tails.notes
+    for answer in tails:
+        (name,) = answer.names
+        asked = asker.decide(f"ASK {{ :virus :causes :{name} }}").probability
+        heads = asker.answer(f"?x causes {name}", top=200)
+        (back,) = (each for each in heads if each.names == ("virus",))
+        both = asker.answer("SELECT ?x ?y { ?x :causes ?y }", top=3000)
+        (pair,) = (each for each in both if each.names == ("virus", name))
+        relations = predictor.predict(head="virus", tail=name, top=100)
+        (named,) = (each for each in relations if each.name == "causes")
+        ahead = predictor.predict(head="virus", relation="causes", top=200)
+        (told,) = (each for each in ahead if each.name == name)
+        seen = [asked, back.probability, named.probability, told.probability]
+        if solver == "chaining":
+            seen.append(pair.probability)
+        assert seen == pytest.approx([answer.probability] * len(seen), rel=1e-4)
+        # Either goes by V; chaining by −log of its score, which answers stand in the order of.
+        raw = told.energy if solver == "harmonic" else -math.log(answer_score(tails, name))
+        assert answer.energy == pytest.approx(raw, rel=1e-4)
+    assert (tails.energies.diff() >= 0).all()
+
+
+def answer_score(answers: Answers, name: str) -> float:
+    assert answers.scores is not None
+    return float(answers.scores[[each.names for each in answers].index((name,))])
+
+
+def test_probabilities_are_for_showing_and_never_reorder(model: SheafEmbedding) -> None:
+    found = Asker(model).answer("virus causes ?x", top=100, new=True)
+    assert found.scores is not None
+    assert found.probabilities is not None
+    assert (found.scores.diff() <= 0).all()
+    assert not (found.probabilities.diff() <= 0).all()
+
+
+def test_what_is_known_is_certain_everywhere(model: SheafEmbedding) -> None:
+    known = [each for each in Predictor(model).predict("virus", "causes", top=100) if each.known]
+    assert known
+    assert all(each.probability == 1 for each in known)
+    told = {each.names[0]: each for each in Asker(model).answer("virus causes ?x", top=100)}
+    assert all(told[each.name].probability == 1 for each in known)
+
+
+def test_an_unmeasured_model_says_so_and_has_one_probability_too() -> None:
+    data = load("umls")
+    plain = SheafEmbedding(model_config("complex", dim=4), data.train)
+    asker = Asker(plain)
+    found = asker.answer("virus causes ?x", top=1, new=True)
+    assert "No temperature was fitted" in found.notes[0]
+    assert trust_of(plain) is None
+    verdict = asker.decide(f"ASK {{ :virus :causes :{found[0].names[0]} }}")
+    assert verdict.probability == pytest.approx(found[0].probability)
+
+
+def test_what_was_measured_survives_being_plain_data(model: SheafEmbedding) -> None:
+    kept = trust_of(model)
+    assert kept is not None
+    assert Trust.from_dict(kept.to_dict()) == kept
+    assert 0.5 < kept.overall.found(10) <= 1
+    half, most = kept.overall.size(0.5), kept.overall.size(0.9)
+    assert half is not None
+    assert most is not None
+    assert half < most
+
+
+def test_a_sentence_says_how_far_to_trust_answers(model: SheafEmbedding) -> None:
+    asker = Asker(model)
+    found = asker.answer("virus causes ?x", top=100)
+    said = Predictor(model).predict("virus", "causes", top=100).trust
+    assert "missing facts of `causes` are found among the first ten" in found.trust
+    assert "at this probability" in found.trust
+    assert found.trust == said
+    few = next(name for name in model.graph.schema.relation_names if trust_few(model, name))
+    assert f"Too few facts of `{words(few)}`" in asker.answer(f"virus {few} ?x", top=5).trust
+
+
+def trust_few(model: SheafEmbedding, relation: str) -> bool:
+    kept = trust_of(model)
+    assert kept is not None
+    return kept.record(relation) is None
+
+
+def test_a_relation_that_could_not_be_learned_is_called_so(model: SheafEmbedding) -> None:
+    kept = trust_of(model)
+    assert kept is not None
+    lost = Record(50, ranks={"tail": (1,) + (80,) * 49, "head": (90,) * 50})
+    worse = replace(kept, relations={"causes": lost})
+    told = said_of_relation(worse, "causes", 0.5, "tail")
+    assert told.startswith("`causes` could not be learned: 2 of 100 missing facts")
+
+
+def test_a_set_covers_what_it_promises_on_facts_that_nothing_has_seen(
+    model: SheafEmbedding,
+) -> None:
+    cover = Asker(model).cover(Asker(model).read("virus causes ?x").query, 0.9)
+    assert cover.size is not None
+    assert "9 in 10" in str(cover)
+    with pytest.raises(InputError, match="between 0 and 1"):
+        Asker(model).cover(Asker(model).read("virus causes ?x").query, 1.5)
+    report = reliability(model)
+    for each in report.covered:
+        assert each.reached > each.coverage - 0.04  # half of all may well be first
+    assert report.covered[-1].reached < 1
+
+
+def test_probabilities_are_better_than_those_of_one_temperature(model: SheafEmbedding) -> None:
+    for each in reliability(model).answers:
+        assert each.error < 0.1
+        assert each.loss < each.common_loss
+
+
+def test_questions_are_calibrated_and_say_so(model: SheafEmbedding) -> None:
+    assert model.info is not None
+    before = dict(model.info.trust)
+    measure_trust(model)
+    found = Asker(model).answer("virus causes ?y . ?x treats ?y", top=3, new=True, explain=True)
+    assert UNMEASURED not in found.notes
+    assert "questions like this" in found.trust
+    for place, reason in enumerate(found.explanation or ()):
+        assert reason.score == pytest.approx(float(found.scores[place]), rel=1e-3)
+        assert reason.probability == found[place].probability
+        last = draw(reason).splitlines()[-1]
+        assert last == f"together: score {reason.score:.4f}, probability {reason.probability:.4f}"
+    # What was fitted for one way to answer says nothing of another.
+    other = Asker(model, Options(k=3)).answer("virus causes ?y . ?x treats ?y", top=3)
+    assert UNMEASURED in other.notes
+    model.info.trust = before
+
+
+def test_what_was_measured_is_kept_in_the_folder(model: SheafEmbedding, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    model.save(folder)
+    assert trust_of(SheafEmbedding.load(folder)) == trust_of(model)
+    assert "trust.json" in {finding.file for finding in check_model(folder)}
+    assert not any(finding.problem for finding in check_model(folder))
+    (folder / "trust.json").write_text((folder / "trust.json").read_text().replace("0", "1", 1))
+    with pytest.raises(InputError, match=r"trust\.json"):
+        SheafEmbedding.load(folder)
+    (folder / "trust.json").unlink()
+    assert trust_of(SheafEmbedding.load(folder)) is None
