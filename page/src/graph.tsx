@@ -1,18 +1,29 @@
 /** A small graph, drawn by cytoscape. Its colours are those of the style sheet. */
 
-import cytoscape, { type Core, type ElementDefinition, type StylesheetJson } from "cytoscape";
+import cytoscape, {
+  type Core,
+  type ElementDefinition,
+  type NodeSingular,
+  type StylesheetJson,
+} from "cytoscape";
 import dagre from "cytoscape-dagre";
 import { useEffect, useRef } from "preact/hooks";
 
 cytoscape.use(dagre);
+cytoscape.warnings(false); // of edges whose ends lie on each other until they are arranged
 
-const MOST_WIDTH = 160;
+const NARROW = 560;
+
+/** How wide a node's text may be in a drawing of some width. */
+const widest = (room: number) => (room < NARROW ? 96 : 160);
 
 export interface Node {
   id: string;
   text: string;
   /** What an entity is in a drawing: an end of what is asked, a witness, a runner-up, a variable. */
   role?: "end" | "witness" | "other" | "variable" | "target";
+  /** Where it stands from left to right; where nodes say so, nothing else arranges them. */
+  column?: number;
 }
 
 export interface Link {
@@ -21,6 +32,8 @@ export interface Link {
   to: string;
   text: string;
   kind: "known" | "predicted" | "faint" | "negated";
+  /** Whether it goes in an arc over what lies between its ends. */
+  arc?: boolean;
 }
 
 interface Props {
@@ -64,7 +77,7 @@ function styles(): StylesheetJson {
         "font-size": 13,
         "text-valign": "center",
         "text-wrap": "wrap",
-        "text-max-width": `${MOST_WIDTH}px`,
+        "text-max-width": "data(most)",
       } as never,
     },
     { selector: ".end", style: { "background-color": wash, "border-color": accent } },
@@ -106,6 +119,14 @@ function styles(): StylesheetJson {
       },
     },
     {
+      selector: ".arc",
+      style: {
+        "curve-style": "unbundled-bezier",
+        "control-point-distances": "data(arc)",
+        "control-point-weights": "0.5",
+      } as never,
+    },
+    {
       selector: ".faint",
       style: {
         "line-style": "dotted",
@@ -126,49 +147,82 @@ function styles(): StylesheetJson {
 const pen = document.createElement("canvas").getContext("2d");
 
 /** How much room a text takes, with the lines that it is broken into. */
-function size(text: string): { width: number; height: number } {
-  if (!pen) return { width: MOST_WIDTH, height: 34 };
+function size(text: string, most: number): { width: number; height: number; most: number } {
+  if (!pen) return { width: most, height: 34, most };
   pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
-  let [line, widest, lines] = [0, 0, 1];
+  let [line, longest, lines] = [0, 0, 1];
   for (const word of text.split(" ")) {
     const width = pen.measureText(`${word} `).width;
-    if (line > 0 && line + width > MOST_WIDTH) {
+    if (line > 0 && line + width > most) {
       lines += 1;
       line = 0;
     }
     line += width;
-    widest = Math.max(widest, line);
+    longest = Math.max(longest, line);
   }
-  return { width: Math.min(widest, MOST_WIDTH) + 18, height: 17 * lines + 16 };
+  return { width: Math.max(longest, 12) + 18, height: 17 * lines + 16, most };
 }
 
-function elements({ nodes, links }: Pick<Props, "nodes" | "links">): ElementDefinition[] {
+const GAP = 18;
+
+/** High enough to pass over what stands in the middle. */
+function arcHeight(nodes: Node[], room: number): number {
+  const middle = nodes.filter((node) => node.column === 1);
+  const taken = middle.map((node) => size(node.text, widest(room)).height + GAP);
+  return -(taken.reduce((sum, each) => sum + each, 0) + 48);
+}
+
+/** Where the nodes of columns stand, each column in the middle of its height. */
+function inColumns(drawn: Core, narrow: boolean): void {
+  const columns = new Map<number, NodeSingular[]>();
+  drawn.nodes().forEach((node) => {
+    const column = node.data("column") as number;
+    columns.set(column, [...(columns.get(column) ?? []), node]);
+  });
+  const inOrder = [...columns.keys()].sort();
+  for (const [column, nodes] of columns) {
+    const heights = nodes.map((node) => (node.data("height") as number) + GAP);
+    let y = -heights.reduce((sum, each) => sum + each, 0) / 2;
+    nodes.forEach((node, row) => {
+      const height = heights[row] ?? 0;
+      node.position({ x: inOrder.indexOf(column) * (narrow ? 150 : 270), y: y + height / 2 });
+      y += height;
+    });
+  }
+  drawn.fit(undefined, 16);
+}
+
+function elements({ nodes, links }: Props, room: number): ElementDefinition[] {
   return [
-    ...nodes.map(({ id, text, role }) => ({
-      data: { id, text, ...size(text) },
+    ...nodes.map(({ id, text, role, column }) => ({
+      data: { id, text, column, ...size(text, widest(room)) },
       classes: role ?? "",
     })),
-    ...links.map(({ id, from, to, text, kind }) => ({
-      data: { id: `link ${id}`, source: from, target: to, text },
-      classes: kind,
+    ...links.map(({ id, from, to, text, kind, arc }) => ({
+      data: { id: `link ${id}`, source: from, target: to, text, arc: arcHeight(nodes, room) },
+      classes: arc ? `${kind} arc` : kind,
     })),
   ];
 }
 
 function arrange(drawn: Core, direction: "LR" | "TB"): void {
-  const narrow = drawn.width() < 560;
-  drawn
-    .layout({
-      name: "dagre",
-      rankDir: direction,
-      nodeSep: 18,
-      edgeSep: 14,
-      rankSep: narrow ? 60 : 120,
-      fit: true,
-      padding: 16,
-      animate: false,
-    } as never)
-    .run();
+  const narrow = drawn.width() < NARROW;
+  if (drawn.nodes().some((node) => node.data("column") !== undefined)) {
+    inColumns(drawn, narrow);
+  } else {
+    drawn
+      .layout({
+        name: "dagre",
+        rankDir: direction,
+        nodeSep: 18,
+        edgeSep: 14,
+        rankSep: narrow ? 60 : 120,
+        fit: true,
+        padding: 16,
+        animate: false,
+      } as never)
+      .run();
+  }
   if (drawn.zoom() > 1.15) {
     drawn.zoom(1.15);
     drawn.center();
@@ -215,11 +269,11 @@ export function Graph(props: Props) {
   useEffect(() => {
     const core = drawn.current;
     if (!core) return;
-    const room = Math.min(900, Math.max(300, 54 * props.nodes.length));
-    box.current?.style.setProperty("height", `${room}px`);
+    const height = Math.min(900, Math.max(210, 54 * props.nodes.length));
+    box.current?.style.setProperty("height", `${height}px`);
     core.resize();
     core.elements().remove();
-    core.add(elements(props));
+    core.add(elements(props, core.width()));
     arrange(core, props.direction ?? "LR");
   }, [shown]);
 

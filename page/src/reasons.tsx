@@ -14,13 +14,19 @@ export class Sketch {
   private readonly nodesById = new Map<string, Node>();
   private readonly linksById = new Map<string, Link>();
 
-  node(name: string, label: string | null | undefined, role?: Node["role"]): void {
+  node(
+    name: string,
+    label: string | null | undefined,
+    role?: Node["role"],
+    column?: number,
+  ): void {
     const had = this.nodesById.get(name);
     const text = had && had.text !== words(name) ? had.text : words(name, label);
-    this.nodesById.set(name, { id: name, text, role: had?.role ?? role });
+    const found = { id: name, text, role: had?.role ?? role, column: had?.column ?? column };
+    this.nodesById.set(name, found);
   }
 
-  edge(edge: Edge, kind: Link["kind"] = edge.known ? "known" : "predicted"): void {
+  edge(edge: Edge, kind: Link["kind"] = edge.known ? "known" : "predicted", arc = false): void {
     this.node(edge.head, edge.head_label);
     this.node(edge.tail, edge.tail_label);
     const id = `${edge.head}\t${edge.relation}\t${edge.tail}`;
@@ -28,7 +34,7 @@ export class Sketch {
     const shown = kind === "faint" ? [numbers(edge)] : [claim, numbers(edge)];
     const text = shown.filter(Boolean).join("\n");
     if (!this.linksById.has(id)) {
-      this.linksById.set(id, { id, from: edge.head, to: edge.tail, text, kind });
+      this.linksById.set(id, { id, from: edge.head, to: edge.tail, text, kind, arc });
     }
   }
 
@@ -114,8 +120,8 @@ function Paths({ reasons }: { reasons: FactReasons }) {
   const [all, setAll] = useState(false);
   const { fact, groups } = reasons;
   const sketch = new Sketch();
-  sketch.node(fact.head, fact.head_label, "end");
-  sketch.node(fact.tail, fact.tail_label, "end");
+  sketch.node(fact.head, fact.head_label, "end", 0);
+  sketch.node(fact.tail, fact.tail_label, "end", 2);
   const group = groups[at];
   group?.paths.forEach((path, place) => {
     for (const edge of path) {
@@ -123,12 +129,12 @@ function Paths({ reasons }: { reasons: FactReasons }) {
         [edge.head, edge.head_label],
         [edge.tail, edge.tail_label],
       ] as const) {
-        sketch.node(name, label, place ? "other" : "witness");
+        sketch.node(name, label, place ? "other" : "witness", 1);
       }
       sketch.edge(edge, place ? "faint" : undefined);
     }
   });
-  sketch.edge(fact);
+  sketch.edge(fact, undefined, fact.head !== fact.tail);
   const claim = words(fact.relation, fact.relation_label);
   return (
     <>
