@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 IMG = Path(__file__).parents[1] / "img"
+View = Callable[[Page, str], None]
 QUERY = "SELECT ?x {\n  :virus :causes ?y .\n  ?x :treats ?y\n}"
 
 
@@ -25,20 +27,23 @@ def main(folder: str) -> None:
             browser = driver.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
-            take(browser, address, "page-entity", 1280, "light", entity)
-            take(browser, address, "page-ask", 1280, "dark", ask)
-            take(browser, address, "page-draw", 1280, "light", draw)
-            take(browser, address, "page-narrow", 400, "dark", entity)
+            take(browser, address, "page-entity", (1280, 900), "light", entity)
+            take(browser, address, "page-ask", (1280, 1130), "dark", ask)
+            take(browser, address, "page-draw", (1280, 900), "light", draw)
+            take(browser, address, "page-narrow", (400, 900), "dark", entity)
             browser.close()
     finally:
         server.terminate()
         server.wait()
 
 
-def take(browser: Browser, address: str, name: str, width: int, scheme: str, view: object) -> None:
+def take(
+    browser: Browser, address: str, name: str, size: tuple[int, int], scheme: str, view: View
+) -> None:
     """Open a view and write its picture."""
-    page = browser.new_page(viewport={"width": width, "height": 860}, color_scheme=scheme)  # type: ignore[arg-type]
-    view(page, address)  # type: ignore[operator]
+    width, height = size
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    view(page, address)
     page.mouse.move(0, 0)
     page.screenshot(path=IMG / f"{name}.png", animations="disabled")
     page.close()
@@ -46,10 +51,10 @@ def take(browser: Browser, address: str, name: str, width: int, scheme: str, vie
 
 def entity(page: Page, address: str) -> None:
     """An entity, with the reasons for one of its likely facts."""
-    page.goto(f"{address}#/entity/antibiotic")
+    page.goto(f"{address}#/entity/gene_or_genome")
     page.get_by_role("button", name="Why?").first.click()
-    page.wait_for_selector(".graph canvas")
-    page.wait_for_load_state("networkidle")
+    page.locator(".paths button").nth(1).click()
+    page.wait_for_selector(".via")
 
 
 def ask(page: Page, address: str) -> None:

@@ -18,6 +18,7 @@ export interface Fact {
 
 export interface LikelyFact extends Fact {
   probability: number;
+  asked: "head" | "tail";
 }
 
 export interface EntityPage extends Thing {
@@ -180,14 +181,13 @@ export const entityAddress = (name: string, top: number) => address("api/entity"
 
 export const api = {
   card: () => once("card", () => get<Card>("api/card")),
-  schema: () => once("schema", async () => ended(await get<Schema>("api/schema"))),
+  schema: () => once("schema", () => get<Schema>("api/schema")),
   search: async (text: string, kind?: string, limit = 10, signal?: AbortSignal) => {
     const more: Record<string, string> = kind ? { kind } : {};
     const asked = address("api/search", { text, limit, ...more });
-    return (await get<{ found: Found[] }>(asked, signal)).found.map(typed);
+    return (await get<{ found: Found[] }>(asked, signal)).found;
   },
-  entity: async (name: string, top: number) =>
-    typed(await get<EntityPage>(entityAddress(name, top))),
+  entity: (name: string, top: number) => get<EntityPage>(entityAddress(name, top)),
   fact: ({ head, relation, tail }: Fact, asked: "head" | "tail") =>
     post<FactReasons>("api/fact", { head, relation, tail, asked }),
   answers: (question: Question, signal?: AbortSignal) =>
@@ -205,20 +205,6 @@ export const api = {
     return answer.json() as Promise<SparqlResult>;
   },
 };
-
-/** Where the interface has one type, a list of it. */
-function typed<T extends { types?: string[]; type?: string | null }>(thing: T): T {
-  return { ...thing, types: thing.types ?? (thing.type ? [thing.type] : []) };
-}
-
-function ended(schema: Schema): Schema {
-  const lists = (each: Relation & { head?: string; tail?: string }) => ({
-    ...each,
-    heads: each.heads ?? [each.head],
-    tails: each.tails ?? [each.tail],
-  });
-  return { ...schema, relations: schema.relations.map(lists) };
-}
 
 const kept = new Map<string, Promise<unknown>>();
 

@@ -31,7 +31,7 @@ function grouped(page: EntityPage): Group[] {
     if (fact.head === page.name) group(fact.relation, true).known.push(fact.tail);
     else group(fact.relation, false).known.push(fact.head);
   }
-  for (const fact of page.likely) group(fact.relation, fact.head === page.name).likely.push(fact);
+  for (const fact of page.likely) group(fact.relation, fact.asked === "tail").likely.push(fact);
   const best = (each: Group) => each.likely[0]?.probability ?? -1;
   return [...groups.values()].sort((a, b) => best(b) - best(a) || b.known.length - a.known.length);
 }
@@ -133,7 +133,6 @@ function Relation({ page, group, label }: { page: EntityPage; group: Group; labe
               <Likely
                 key={group.forwards ? fact.tail : fact.head}
                 fact={fact}
-                asked={group.forwards ? "tail" : "head"}
                 labels={page.labels}
               />
             ))}
@@ -145,14 +144,9 @@ function Relation({ page, group, label }: { page: EntityPage; group: Group; labe
   );
 }
 
-function Likely(props: {
-  fact: LikelyFact;
-  asked: "head" | "tail";
-  labels: Record<string, string>;
-}) {
+function Likely({ fact, labels }: { fact: LikelyFact; labels: Record<string, string> }) {
   const [open, setOpen] = useState(false);
-  const { fact, asked, labels } = props;
-  const other = fact[asked];
+  const other = fact[fact.asked];
   return (
     <li>
       <div class="row">
@@ -163,7 +157,7 @@ function Likely(props: {
         </button>
         <Judge fact={fact} probability={fact.probability} />
       </div>
-      {open && <FactWhy fact={fact} asked={asked} />}
+      {open && <FactWhy fact={fact} asked={fact.asked} />}
     </li>
   );
 }

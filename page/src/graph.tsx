@@ -83,7 +83,12 @@ function styles(): StylesheetJson {
     { selector: ".end", style: { "background-color": wash, "border-color": accent } },
     {
       selector: ".other",
-      style: { color: soft, "border-style": "dashed" },
+      style: {
+        color: soft,
+        "border-style": "dashed",
+        "border-color": soft,
+        "border-opacity": 0.5,
+      },
     },
     { selector: ".variable", style: { "border-style": "dashed", "border-color": soft } },
     {
@@ -130,8 +135,7 @@ function styles(): StylesheetJson {
       selector: ".faint",
       style: {
         "line-style": "dotted",
-        "line-color": line,
-        "target-arrow-color": line,
+        "line-opacity": 0.45,
         color: soft,
       },
     },

@@ -1,6 +1,6 @@
 /** Where one starts: what the model knows, and where to look first. */
 
-import { api, type Card, type Schema } from "./api";
+import { type Card, type Relation, type Schema, api } from "./api";
 import { Copy, sparqlForms } from "./copy";
 import { sparqlName, words } from "./names";
 import { go, toAsk, toEntity } from "./route";
@@ -31,15 +31,25 @@ export function Home() {
   );
 }
 
+/** The relations as people know them: one may join several pairs of types. */
+function byName(schema: Schema): Relation[] {
+  const found = new Map<string, Relation>();
+  for (const each of schema.relations) {
+    const facts = each.facts + (found.get(each.name)?.facts ?? 0);
+    found.set(each.name, { ...each, facts });
+  }
+  return [...found.values()].sort((a, b) => b.facts - a.facts);
+}
+
 function Overview({ card, schema }: { card: Card; schema: Schema }) {
-  const facts = schema.relations.reduce((sum, each) => sum + each.facts, 0);
+  const relations = byName(schema);
+  const facts = relations.reduce((sum, each) => sum + each.facts, 0);
   const numbers: [string, string][] = [
     [Number(card["data"]?.["entities"] ?? 0).toLocaleString("en"), "entities"],
     [facts.toLocaleString("en"), "known facts"],
-    [schema.relations.length.toLocaleString("en"), "relations"],
+    [relations.length.toLocaleString("en"), "relations"],
     [schema.types.length.toLocaleString("en"), schema.types.length === 1 ? "type" : "types"],
   ];
-  const relations = schema.relations.toSorted((a, b) => b.facts - a.facts);
   return (
     <>
       <dl class="numbers">
@@ -57,7 +67,7 @@ function Overview({ card, schema }: { card: Card; schema: Schema }) {
         </div>
         <ul class="cloud">
           {relations.slice(0, MOST).map((each) => (
-            <li key={`${each.name} ${each.heads.join()}`}>
+            <li key={each.name}>
               <a href={toAsk(`SELECT ?x ?y { ?x ${sparqlName(each.name)} ?y } LIMIT 20`)}>
                 {words(each.name, each.label)}
               </a>

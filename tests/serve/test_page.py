@@ -246,6 +246,9 @@ def ask(page: Page) -> None:
     expect(rows.locator(".known")).to_have_count(0)
     expect(rows.first).to_contain_text("%")
     page.get_by_label("only what no fact says").uncheck()
+    page.locator(".CodeMirror").click()
+    page.keyboard.press("Tab")  # leaves the editor
+    expect(page.get_by_label("Known and likely")).to_be_focused()
     write(page, "ASK { :Ann :knows :Bob }")
     page.keyboard.press("Control+Enter")
     expect(page.locator(".verdict")).to_contain_text("Yes")

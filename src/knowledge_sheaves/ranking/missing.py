@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from knowledge_sheaves.graph.names import find_entity
+from knowledge_sheaves.graph.names import End, find_entity
 from knowledge_sheaves.ranking.prediction import Prediction, Predictor
 
 MOST_RELATIONS = 20
@@ -14,12 +14,13 @@ MOST_RELATIONS = 20
 
 
 class MissingFact(NamedTuple):
-    """A fact by name, and how likely it is."""
+    """A fact by name, and how likely it is as an answer to the question for one of its ends."""
 
     head: str
     relation: str
     tail: str
     probability: float
+    asked: End
 
 
 def missing(predictor: Predictor, entity: str, top: int = 10) -> list[MissingFact]:
@@ -54,4 +55,5 @@ def missing(predictor: Predictor, entity: str, top: int = 10) -> list[MissingFac
 
 def _fact(name: str, relation: str, other: Prediction, forwards: bool) -> MissingFact:
     head, tail = (name, other.name) if forwards else (other.name, name)
-    return MissingFact(head, relation, tail, other.probability)
+    asked: End = "tail" if forwards else "head"
+    return MissingFact(head, relation, tail, other.probability, asked)

@@ -15,7 +15,7 @@ from knowledge_sheaves.graph.paths import Evidence, PathGroup, Step, evidence, p
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.language.iris import name_of
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term, Variable
-from knowledge_sheaves.serve.interface import _reply as reply
+from knowledge_sheaves.serve.interface import reply
 from knowledge_sheaves.serve.settings import Settings
 
 if TYPE_CHECKING:

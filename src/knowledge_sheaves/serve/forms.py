@@ -69,9 +69,10 @@ class Fact(BaseModel):
 
 
 class LikelyFact(Fact):
-    """A fact that the graph does not hold."""
+    """A fact that the graph does not hold, and for which of its ends it was found."""
 
     probability: float
+    asked: Literal["head", "tail"]
 
 
 class EntityPage(Thing):

@@ -36,7 +36,7 @@ MOST_FACTS = 200
 
 def card(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """What the model is, what it was trained on and how, and how good it is."""
-    return _reply(describe(asker.model))
+    return reply(describe(asker.model))
 
 
 def schema(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
@@ -55,7 +55,7 @@ def schema(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
         _relation(graph, each, graph.triples[order[first:last]])
         for each, (first, last) in zip(graph.schema.relations, pairwise(starts), strict=True)
     ]
-    return _reply({"types": types, "relations": relations})
+    return reply({"types": types, "relations": relations})
 
 
 def _relation(graph: KnowledgeGraph, relation: Relation, facts: IntArray) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def search(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """Names and labels that have a text in them."""
     names = names_of(asker)
     found = names.find(job["text"], job["limit"], job["kind"])
-    return _reply({"found": [each._asdict() for each in found]})
+    return reply({"found": [each._asdict() for each in found]})
 
 
 def names_of(asker: Asker) -> NameSearch:
@@ -89,7 +89,7 @@ def entity(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
         for head, relation, tail in graph.decode(_facts_of(graph, place))
     ]
     likely = missing(Predictor(asker.model), graph.entities[place], job["top"])
-    return _reply(
+    return reply(
         {
             **_thing(graph, place),
             "types": graph.types_of(place),
@@ -123,7 +123,7 @@ def answers(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     if asked.form == "ask":
         verdict = asker.decide(asked, solver=job["solver"], budget=budget)
         said = {"holds": verdict.holds, "known": verdict.known, "probability": verdict.probability}
-        return _reply({"form": "ask", "verdict": said})
+        return reply({"form": "ask", "verdict": said})
     shown = min(count(job["top"], asked.limit), MOST_ANSWERS)
     wanted = asker.wanted(shown, new=job["new"], type=job["type"])
     variables = [name.removeprefix("?") for name in asked.variables]
@@ -135,7 +135,7 @@ def answers(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
         document |= {"solver": found.solver, "notes": list(found.notes), "trust": found.trust}
         if job["explain"]:
             document["explanations"] = [each.to_dict() for each in found.explanation or ()]
-    return _reply(document)
+    return reply(document)
 
 
 @torch.no_grad()
@@ -150,7 +150,7 @@ def explanation(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Rep
     solver = options.start(asker.model, budget)
     solver.check([asked.query])
     reasons = solver.explain(asked.query, ids)
-    return _reply({"text": str(reasons), "explanation": reasons.to_dict()})
+    return reply({"text": str(reasons), "explanation": reasons.to_dict()})
 
 
 def _answer(graph: KnowledgeGraph, found: Answers, place: int) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _thing(graph: KnowledgeGraph, place: int) -> dict[str, Any]:
     return {"name": graph.entities[place], "label": (graph.labels or {}).get(place)}
 
 
-def _reply(document: Any) -> Reply:
+def reply(document: Any) -> Reply:
     """A document as JSON."""
     return {"status": 200, "media": "application/json"}, json.dumps(_finite(document)).encode()
 
