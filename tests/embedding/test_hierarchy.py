@@ -10,8 +10,8 @@ import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.consistency import consistency
-from knowledge_sheaves.embedding.direct_sum import direct_sum
 from knowledge_sheaves.embedding.hierarchy import unfold
+from knowledge_sheaves.embedding.sums import direct_sum
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.classes import Classes

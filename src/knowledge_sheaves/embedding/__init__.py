@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.config import CATALOGUE, SheafConfig, model_config
-    from knowledge_sheaves.embedding.direct_sum import direct_sum
     from knowledge_sheaves.embedding.kinds import (
         Verdict,
         consistent,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         total_energy,
         worst_edge,
     )
+    from knowledge_sheaves.embedding.sums import direct_sum
 
 __all__ = [
     "CATALOGUE",
@@ -67,7 +67,7 @@ _HOMES = {
     "consistent": "kinds",
     "contrastive": "kinds",
     "corrupted_pairs": "kinds",
-    "direct_sum": "direct_sum",
+    "direct_sum": "sums",
     "gapped": "kinds",
     "gapped_pairs": "kinds",
     "model_config": "config",

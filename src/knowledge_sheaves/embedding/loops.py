@@ -43,19 +43,30 @@ def is_barred(train: KnowledgeGraph, triples: IntArray) -> BoolArray:
 
 
 def bar_loops(
-    model: SheafEmbedding, scores: Tensor, edges: Tensor, known: Tensor, value: float = torch.inf
+    model: SheafEmbedding,
+    scores: Tensor,
+    edges: Tensor,
+    known: Tensor,
+    value: float = torch.inf,
+    among: Tensor | None = None,
 ) -> Tensor:
     """Rule out the known entity itself, row by row, where its edge has an irreflexive relation.
 
     A model may be told that all relations may have loops (``loops`` of its configuration).
 
-    ``scores`` (rows, entities) are changed in place; ``edges`` are those of the model.
+    ``scores`` (rows, entities), or of those ``among`` some, are changed in place; ``edges`` are
+    those of the model.
     """
     if model.config.loops:
         return scores
     rows = _barred_edges(model)[edges].nonzero().squeeze(1)
+    columns = known[rows]
+    if among is not None and len(rows):
+        columns = torch.searchsorted(among, columns).clamp(max=len(among) - 1)
+        there = among[columns] == known[rows]
+        rows, columns = rows[there], columns[there]
     if len(rows):
-        scores[rows, known[rows]] = value
+        scores[rows, columns] = value
     return scores
 
 

@@ -335,21 +335,21 @@ class SheafEmbedding(nn.Module):
     # Scores of all candidates: see `scoring` for how they are products.
 
     @torch.no_grad()
-    def score_tails(self, heads: Tensor, edges: Tensor) -> Tensor:
-        """Scores of all entities as tails, (queries, entities): lower is better.
+    def score_tails(self, heads: Tensor, edges: Tensor, among: Tensor | None = None) -> Tensor:
+        """Scores of all entities as tails, or ``among`` some: (queries, entities), lower is better.
 
         A relation with several parts is scored over all of them; entities that the schema rules
         out get infinity.
         """
-        return score_entities(self, "tail", edges.to(self.device), heads.to(self.device))
+        return score_entities(self, "tail", edges.to(self.device), heads.to(self.device), among)
 
     @torch.no_grad()
-    def score_heads(self, edges: Tensor, tails: Tensor) -> Tensor:
+    def score_heads(self, edges: Tensor, tails: Tensor, among: Tensor | None = None) -> Tensor:
         """Scores of all entities as heads, through the reciprocal relation where there is one."""
         edges, tails = edges.to(self.device), tails.to(self.device)
         if self.config.reciprocal:
-            return score_entities(self, "tail", edges + self.num_relations, tails)
-        return score_entities(self, "head", edges, tails)
+            return score_entities(self, "tail", edges + self.num_relations, tails, among)
+        return score_entities(self, "head", edges, tails, among)
 
     @torch.no_grad()
     def score_relations(self, heads: Tensor, tails: Tensor) -> Tensor:

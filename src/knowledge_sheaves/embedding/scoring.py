@@ -11,8 +11,10 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.energies.base import Pool as Pool
 from knowledge_sheaves.embedding.energies.base import Query as Query
+from knowledge_sheaves.embedding.energies.base import favour
 from knowledge_sheaves.embedding.loops import bar_loops
 from knowledge_sheaves.embedding.maps import End
+from knowledge_sheaves.sheaf.monomials import Candidates
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding.model import SheafEmbedding
@@ -77,13 +79,19 @@ class Possible:
         self.groups = torch.from_numpy(rows[: len(model.edge_types)]).to(model.device)
         self.group_of = torch.from_numpy(graph.classes.groups[0]).to(model.device)
 
-    def entities(self, edges: Tensor) -> Tensor:
-        """For every edge which entities may: (edges, entities)."""
-        return self.groups[edges].index_select(1, self.group_of)
+    def entities(self, edges: Tensor, among: Tensor | None = None) -> Tensor:
+        """For every edge which entities may: (edges, entities), of all or among some."""
+        groups = self.group_of if among is None else self.group_of[among]
+        return self.groups[edges].index_select(1, groups)
 
 
 def rule_out(
-    model: SheafEmbedding, target: End, edges: Tensor, values: Tensor, worst: float = torch.inf
+    model: SheafEmbedding,
+    target: End,
+    edges: Tensor,
+    values: Tensor,
+    worst: float = torch.inf,
+    among: Tensor | None = None,
 ) -> Tensor:
     """The values (edges, entities), with the worst for those that types rule out at the open end.
 
@@ -92,31 +100,55 @@ def rule_out(
     possible = model.possible(target)
     if possible is None:
         return values
-    impossible = ~possible.entities(edges)
+    impossible = ~possible.entities(edges, among)
     if values.requires_grad:
         return values.masked_fill(impossible, worst)
     return values.masked_fill_(impossible, worst)
 
 
-def score_entities(model: SheafEmbedding, target: End, edges: Tensor, known: Tensor) -> Tensor:
-    """Scores of all entities at the open end, infinite for those that types rule out.
+def score_entities(
+    model: SheafEmbedding, target: End, edges: Tensor, known: Tensor, among: Tensor | None = None
+) -> Tensor:
+    """Scores of all entities at the open end, or ``among`` some, infinite where types rule out.
 
     So is the known entity itself where the data show no loops (`loops`).
     """
     if len(model.graph.schema.types) == 1:
         query = make_query(model, target, edges, known)
-        found = compare(model, query, model.pool(0, target))
-        return bar_loops(model, rule_out(model, target, edges, found), edges, known)
-    out = model.radius.new_full((len(edges), model.graph.num_entities), torch.inf)
+        values = compare(model, query, _pool(model, 0, target, among))
+        values = rule_out(model, target, edges, values, among=among)
+        return bar_loops(model, values, edges, known, among=among)
+    size = model.graph.num_entities if among is None else len(among)
+    out = model.radius.new_full((len(edges), size), torch.inf)
     siblings = model.siblings(target)
     rows, parts = siblings.of(edges)
     kinds = siblings.types[parts]
     for kind in kinds.unique().tolist():
         mine = (kinds == kind).nonzero().squeeze(1)
         query = make_query(model, target, parts[mine], known[rows[mine]])
-        values = compare(model, query, model.pool(kind, target))
-        out[rows[mine].unsqueeze(1), model.entities_of_type(kind)] = values
-    return bar_loops(model, out, edges, known)
+        some = None if among is None else _of_type(model, kind, among)
+        ids = None if among is None or some is None else among[some]
+        values = compare(model, query, _pool(model, kind, target, ids))
+        columns = model.entities_of_type(kind) if some is None else some
+        out[rows[mine].unsqueeze(1), columns] = values
+    return bar_loops(model, out, edges, known, among=among)
+
+
+def _of_type(model: SheafEmbedding, kind: int, among: Tensor) -> Tensor:
+    """The places of some entities that are of a type."""
+    kinds = torch.from_numpy(model.graph.entity_types.astype(np.int64)).to(among.device)
+    return (kinds[among] == kind).nonzero().squeeze(1)
+
+
+def _pool(model: SheafEmbedding, kind: int, target: End, some: Tensor | None) -> Pool:
+    """All entities of a type, or some."""
+    if some is None:
+        return model.pool(kind, target)
+    points = model.entities.lookup(some)[..., : model.widths[kind], :].detach()
+    bias = favour(model, some, target)
+    return Pool(
+        Candidates(points.flatten(1, 2), model.n_blocks), None if bias is None else bias.detach()
+    )
 
 
 def score_relations(model: SheafEmbedding, heads: Tensor, tails: Tensor) -> Tensor:

@@ -37,7 +37,10 @@ class Scorer(Protocol):
     """
 
     def score_tails(self, heads: Tensor, edges: Tensor) -> Tensor:
-        """Return the energies of all entities as tails, shape (queries, entities)."""
+        """Return the energies of all entities as tails, shape (queries, entities).
+
+        Who can be ranked ``among`` some entities takes their ids as a third argument.
+        """
         ...
 
     def score_heads(self, edges: Tensor, tails: Tensor) -> Tensor:
@@ -80,8 +83,11 @@ def rank_triples(
     known: Sequence[KnowledgeGraph],
     side: Side = "both",
     memory_limit: int = MEMORY_LIMIT,
+    among: IntArray | None = None,
 ) -> Ranks:
     """Rank triples of ids against all entities, without the other answers known in any graph.
+
+    With ``among`` they are ranked against these entities alone, which must have all answers.
 
     Queries that share an entity and a relation share one row of energies; at most
     ``memory_limit`` bytes of energies are held at once. A relation is known by its name: known
@@ -103,16 +109,22 @@ def rank_triples(
     heads, edges, tails = (rows[:, place].astype(np.int64) for place in range(3))
     check_ids(edges, len(names), "Relations")
 
+    few = None if among is None else _Few(among)
+
     def known_tails(asked: IntArray, by: IntArray) -> tuple[IntArray, IntArray]:
         return facts.tails_many(asked, names[by])
 
     def known_heads(asked: IntArray, by: IntArray) -> tuple[IntArray, IntArray]:
         return facts.heads_many(names[by], asked)
 
-    def score_heads(asked: Tensor, by: Tensor) -> Tensor:
-        return model.score_heads(by, asked)
+    def score_tails(asked: Tensor, by: Tensor) -> Tensor:
+        return model.score_tails(asked, by, *(() if few is None else (few.tensor,)))
 
-    rank = partial(_rank_side, facts.num_entities, memory_limit)
+    def score_heads(asked: Tensor, by: Tensor) -> Tensor:
+        return model.score_heads(by, asked, *(() if few is None else (few.tensor,)))
+
+    size = facts.num_entities if few is None else len(few.ids)
+    rank = partial(_rank_side, size, memory_limit, few)
     with torch.no_grad():
         return Ranks(
             rows,
@@ -121,8 +133,23 @@ def rank_triples(
             else rank(score_heads, known_heads, _Queries.group(tails, edges, heads)),
             tail=None
             if side == "head"
-            else rank(model.score_tails, known_tails, _Queries.group(heads, edges, tails)),
+            else rank(score_tails, known_tails, _Queries.group(heads, edges, tails)),
         )
+
+
+class _Few:
+    """Some entities, by place among them."""
+
+    def __init__(self, ids: IntArray) -> None:
+        self.ids = np.unique(ids).astype(np.int64)
+        self.tensor = torch.from_numpy(self.ids)
+
+    def lists(self, given: Lists) -> Lists:
+        """The same lists, of those that are among the few."""
+        places = np.minimum(np.searchsorted(self.ids, given.ids), len(self.ids) - 1)
+        there = self.ids[places] == given.ids
+        counts = np.bincount(given.rows[there], minlength=len(given.offsets) - 1)
+        return Lists(places[there], offsets_of(counts))
 
 
 def ranked_side(model: Scorer) -> Side:
@@ -186,6 +213,7 @@ class _Queries:
 def _rank_side(
     num_entities: int,
     memory_limit: int,
+    few: _Few | None,
     score: Callable[[Tensor, Tensor], Tensor],
     lookup: Callable[[IntArray, IntArray], tuple[IntArray, IntArray]],
     queries: _Queries,
@@ -194,6 +222,8 @@ def _rank_side(
     for part in chunks(len(queries.asked), num_entities, memory_limit):
         asked, edges = queries.asked[part], queries.edges[part]
         scores = score(torch.from_numpy(asked), torch.from_numpy(edges))
-        known = Lists(*lookup(asked, edges))
-        found.append(rank_among(scores, queries.ranked(part), known, overwrite=True))
+        ranked, known = queries.ranked(part), Lists(*lookup(asked, edges))
+        if few is not None:
+            ranked, known = few.lists(ranked), few.lists(known)
+        found.append(rank_among(scores, ranked, known, overwrite=True))
     return SideRanks.concatenate(found)[np.argsort(queries.order)]

@@ -58,13 +58,8 @@ class Batches:
     ) -> None:
         self.model, self.graph, self.config = model, graph, config
         self.rank, self.processes = rank, processes
-        triples = torch.from_numpy(np.array(graph.triples, dtype=np.int64))
-        if model.config.reciprocal:
-            backwards = triples.flip(1)
-            backwards[:, 1] += model.num_relations
-            triples = torch.cat([triples, backwards])
-        self.triples = triples
-        self.tail_types = torch.from_numpy(model.edge_types[:, 1])[triples[:, 1]]
+        self.facts = torch.from_numpy(graph.triples)
+        self.ways = 2 if model.config.reciprocal else 1
         self.members = [
             torch.from_numpy(np.asarray(graph.entities_of_type(kind), dtype=np.int64))
             for kind in range(len(model.widths))
@@ -75,12 +70,32 @@ class Batches:
         self._shares: dict[tuple[int, int], Tensor] = {}
         self.contrast = contrast or Contrast(model, graph, config)
 
+    @cached_property
+    def triples(self) -> Tensor:
+        """All triples to learn from; those read backwards follow the others."""
+        return self.take(torch.arange(self.ways * len(self.facts)))
+
+    @cached_property
+    def tail_types(self) -> Tensor:
+        """The type of every triple's tail."""
+        return torch.from_numpy(self.model.edge_types[:, 1])[self.triples[:, 1]]
+
+    def take(self, places: Tensor) -> Tensor:
+        """Some of the triples; there is no list of all of them where nobody asks for it."""
+        rows = self.facts[places % max(1, len(self.facts))].long()
+        back = places >= len(self.facts)
+        rows[back] = rows[back].flip(1)
+        rows[back, 1] += self.model.num_relations
+        return rows
+
     def __len__(self) -> int:
         """How many batches an epoch has, over all processes."""
         if self.contrast.alone:
             count = -(-self.contrast.epoch(0).true.number // self.config.batch_size)
             return count - count % self.processes or count
-        sizes = torch.bincount(self.tail_types, minlength=len(self.members))
+        sizes = torch.tensor([self.ways * len(self.facts)])
+        if len(self.members) > 1:
+            sizes = torch.bincount(self.tail_types, minlength=len(self.members))
         count = int((-(-sizes // self.config.batch_size)).sum())
         return count - count % self.processes or count
 
@@ -120,7 +135,7 @@ class Batches:
         return pairs, rng.permutation(pairs.true.number)
 
     def _chunks(self, generator: torch.Generator) -> list[Tensor]:
-        order = torch.randperm(len(self.triples), generator=generator)
+        order = torch.randperm(self.ways * len(self.facts), generator=generator)
         if len(self.members) > 1:
             order = order[self.tail_types[order].argsort(stable=True)]
             counts = torch.bincount(self.tail_types, minlength=len(self.members)).tolist()
@@ -135,8 +150,8 @@ class Batches:
         return chunks[:usable] if usable else chunks
 
     def _batch(self, chunk: Tensor, generator: torch.Generator) -> Batch:
-        triples = self.triples[chunk]
-        kind = int(self.tail_types[chunk[0]])
+        triples = self.take(chunk)
+        kind = int(self.model.edge_types[int(triples[0, 1]), 1])
         if self.against == "corrupted":
             positive, corrupted, owner = self._corrupt(triples, generator)
             return Batch(positive, kind, None, corrupted, owner)

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.folder import UNFIT
 from knowledge_sheaves.embedding.storage import tensors_written
 from knowledge_sheaves.errors import InputError
@@ -50,13 +51,24 @@ def save_checkpoint(
 
     ``others`` are further states of the model, such as the best so far.
     """
+    # What is in memory already is written from there: no second copy of the tables.
     tensors = {
-        k: v.detach().cpu().contiguous().clone()
-        for k, v in _tensors(model, optimiser, others).items()
+        k: v.detach().cpu().contiguous() for k, v in _tensors(model, optimiser, others).items()
     }
     said = {"facts": json.dumps(facts | {"sealed": True})}
     with writing(path) as beside, tensors_written():
         save_file(tensors, beside, metadata=said | {"sha256": _digest(said, tensors)})
+
+
+def mapped_copy(model: SheafEmbedding, path: Path) -> SheafEmbedding:
+    """A copy of a model whose weights are in a file, and mapped from there into memory."""
+    weights = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    with writing(path) as beside, tensors_written():
+        save_file(weights, beside)
+    copied = type(model)(model.config, model.graph, None)
+    copied.load_state_dict(load_file(path), assign=True)
+    copied.info = model.info
+    return copied
 
 
 def room_needed(

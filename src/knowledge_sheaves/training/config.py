@@ -82,6 +82,8 @@ class TrainingConfig:
     """Stop when this many validations in a row bring no better MRR."""
     validate_every: int = 1
     validation_triples: int = 5000
+    validation_candidates: int | None = None
+    """Rank among so many entities, drawn by chance (None: all; 100,000 of more than a million)."""
     checkpoint_every: int = 1
     refit: bool = True
     """Where the split is ours: train once more, on all facts, for as long as was best."""
@@ -104,7 +106,7 @@ class TrainingConfig:
         ):
             self._check(name, int, 1)
         self._check("seed", int, 0)
-        for name in ("negatives", "threads"):
+        for name in ("negatives", "threads", "validation_candidates"):
             if getattr(self, name) is not None:
                 self._check(name, int, 1)
         if (self.threads or 0) > MOST_THREADS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from knowledge_sheaves.training.checkpoint import (
     checkpoint_beside,
     fitting,
     load_checkpoint,
+    mapped_copy,
     room_needed,
     save_checkpoint,
 )
@@ -38,6 +40,10 @@ from knowledge_sheaves.training.room import check_room
 
 # How often an epoch's weights enter their average: those of neighbouring steps hardly differ.
 LOOKS = 20
+MAPPED = 1 << 30
+"""So large a model is not kept twice in memory."""
+MANY_ENTITIES = 1_000_000
+"""From more entities on validation ranks among some of them, unless it is told otherwise."""
 INDIFFERENT = ("epochs", "minutes", "threads", "checkpoint_every", "logger", "patience", "refit")
 """What may change between the parts of one run without changing how its epochs come out."""
 
@@ -232,7 +238,7 @@ class Run:
         if mrr is not None:
             self.stale = 0 if improved else self.stale + 1
         if improved:
-            self.best_mrr, self.best = mrr, copy.deepcopy(self.judged)
+            self.best_mrr, self.best = mrr, self._copy_of(self.judged)
         if self.on_progress and self._first:
             count = len(self.batches)
             self.on_progress(
@@ -262,6 +268,17 @@ class Run:
                 }
                 others = {"best": self.best, "average": self.average}
                 save_checkpoint(self._checkpoint, self.model, self.optimiser, others, facts)
+
+    def _copy_of(self, model: SheafEmbedding) -> SheafEmbedding:
+        """The model as it is now: in memory, or, where it is large, in a file that is mapped."""
+        size = sum(p.numel() * p.element_size() for p in model.parameters())
+        if self.out is None or size < MAPPED or self.device.type != "cpu" or os.name == "nt":
+            return copy.deepcopy(model)
+        return mapped_copy(model, self._best_file)
+
+    @property
+    def _best_file(self) -> Path:
+        return self._checkpoint.with_suffix(".best.safetensors")
 
     @property
     def _checkpoint(self) -> Path:
@@ -309,6 +326,7 @@ class Run:
         best.info = self._info(best)
         if self.out is not None and self._first:
             save(best, self.out, {"training.csv": curve_text(self._shown)})
+            self._best_file.unlink(missing_ok=True)
             if not self.interrupted and not self.followed:
                 self._checkpoint.unlink(missing_ok=True)
         return best
@@ -360,17 +378,39 @@ def run_info(run: Run, best: SheafEmbedding) -> ModelInfo:
         seconds=round(run.seconds, 1),
         peak_memory=peak_memory(),
         calibration=calibration,
-        metrics={} if run.best_mrr is None else {"validation_mrr": run.best_mrr},
+        metrics={} if run.best_mrr is None else {"validation_mrr": run.best_mrr} | _among(run),
     )
+
+
+def _among(run: Run) -> dict[str, int]:
+    """Among how many entities validation ranked, where it was not all."""
+    drawn = drawn_candidates(run.training, run.dataset.train.num_entities)
+    return {} if drawn is None else {"validation_candidates": drawn}
+
+
+def drawn_candidates(config: TrainingConfig, num_entities: int) -> int | None:
+    """How many entities validation draws to rank among; None: it ranks among all."""
+    wanted = config.validation_candidates
+    if wanted is None and num_entities > MANY_ENTITIES:
+        wanted = MANY_ENTITIES // 10
+    return wanted if wanted is not None and wanted < num_entities else None
 
 
 def validation_metrics(
     model: SheafEmbedding, dataset: Dataset, valid: KnowledgeGraph, config: TrainingConfig
 ) -> RankMetrics:
-    """Filtered ranks of a fixed sample of the validation triples."""
+    """Filtered ranks of a fixed sample of the validation triples.
+
+    In a large graph they are among a fixed sample of its entities, and the answers.
+    """
     triples: Any = valid.triples
     if len(triples) > config.validation_triples:
         rng = np.random.default_rng(config.seed)
         triples = triples[rng.choice(len(triples), config.validation_triples, replace=False)]
-    side = ranked_side(model)
-    return RankMetrics.of(rank_triples(model, triples, [dataset.train, valid], side).sides[side])
+    side, among = ranked_side(model), None
+    drawn = drawn_candidates(config, valid.num_entities)
+    if drawn is not None:
+        some = np.random.default_rng(config.seed + 1).integers(valid.num_entities, size=drawn)
+        among = np.concatenate([some, triples[:, 0], triples[:, 2]])
+    known = [dataset.train, valid]
+    return RankMetrics.of(rank_triples(model, triples, known, side, among=among).sides[side])
