@@ -67,11 +67,13 @@ def add_page(app: FastAPI, prefix: str, model: str) -> None:
 def add_models(app: FastAPI, names: Sequence[str]) -> None:
     """Show at the root which models there are."""
     links = "".join(f'<li><a href="{escape(name)}/">{escape(name)}</a></li>' for name in names)
+    style = f"{escape(names[0])}/page/app.css"
     text = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Knowledge Sheaves</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="stylesheet" href="{escape(names[0])}/page/app.css">'
-        f"<main><h1>Knowledge Sheaves</h1><ul>{links}</ul></main></html>"
+        f'<link rel="icon" href="data:,"><link rel="stylesheet" href="{style}">'
+        '<main class="home"><h1>Knowledge Sheaves</h1><p class="lead">Choose a model to explore.'
+        f'<ul class="cloud">{links}</ul></main></html>'
     )
 
     @app.api_route("/", methods=BOTH, include_in_schema=False)

@@ -76,7 +76,9 @@ class Gate:
                 await self.app(scope, bounded(receive), noted)
             else:
                 refusal = PlainTextResponse("A token is needed: Authorization: Bearer TOKEN\n", 401)
-                refusal.headers["WWW-Authenticate"] = 'Bearer, Basic realm="sheaves"'
+                # A header each: browsers that meet both in one do not ask for the password.
+                refusal.headers.append("WWW-Authenticate", 'Basic realm="sheaves"')
+                refusal.headers.append("WWW-Authenticate", "Bearer")
                 await refusal(scope, receive, noted)
         finally:
             self._note(scope, seen, time.monotonic() - started)
