@@ -14,7 +14,7 @@ again = { echo "== What failed, once more and one at a time"; \
 	$(PYTEST) --last-failed --last-failed-no-failures none $(1); }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all tutorials crash fuzz lint bench docs page screenshots clean
+.PHONY: help demo test test-all tutorials crash fuzz lint bench bench-scale docs page screenshots clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -81,10 +81,13 @@ lint: .venv/installed ## Check style, types and the direction of imports
 	@$(BIN)/python page/make_page.py --check --try
 
 bench: .venv/installed ## Measure speed and memory
-	@for script in bench/[a-z]*.py; do \
+	@for script in $(filter-out bench/scale.py,$(wildcard bench/[a-z]*.py)); do \
 		echo "== $$script"; \
 		$(BIN)/python $$script || exit; \
 	done
+
+bench-scale: .venv/installed ## Measure how costs grow up to five million entities
+	@$(BIN)/python bench/scale.py
 
 # The search of the pages needs a server; whoever only builds them has no terminal.
 docs: .venv/docs ## Build the documentation into site/, and serve it

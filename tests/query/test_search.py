@@ -19,7 +19,7 @@ from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.asking import answer
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.ranking import Predictor
+from knowledge_sheaves.ranking import Predictor, shares
 
 SIZE = 240
 MODELS: dict[str, dict[str, Any]] = {
@@ -166,3 +166,36 @@ def test_wide_forms_are_compared_in_full(tmp_path: Path) -> None:
         for search in ("exact", "full")
     )
     assert one.ids.tolist() == other.ids.tolist()
+
+
+def test_a_large_model_needs_no_comparison_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = indexed("complex", GRAPHS["plain"], tmp_path / "model")
+    asker = ks.Model(model, Options("harmonic"))
+    shown = asker.answer("e1 r ?x"), asker.answer("?x s e2"), asker.answer("e1 r ?y . ?y s ?x")
+    predicted = asker.predict(head="e1", relation="r")
+
+    def compare(*given: Any) -> Any:
+        raise AssertionError("all entities are compared")
+
+    monkeypatch.setattr(kept, "LARGE", 1)
+    for name in ("score_tails", "score_heads"):
+        monkeypatch.setattr(SheafEmbedding, name, compare)
+    monkeypatch.setattr(kept.FullScan, "best", compare)
+    monkeypatch.setattr(shares, "READ", 300)
+    found = asker.answer("e1 r ?x"), asker.answer("?x s e2"), asker.answer("e1 r ?y . ?y s ?x")
+    for one, other in zip(found, shown, strict=True):
+        assert one.energies[0] >= other.energies[0] - 1e-3
+        assert one.probabilities is not None
+        assert other.probabilities is not None
+        both = np.intersect1d(one.ids[:, 0], other.ids[:, 0])
+        assert len(both) > 0
+        for entity in both.tolist():
+            p, q = (
+                float(each.probabilities[each.ids[:, 0] == entity][0])  # type: ignore[index]
+                for each in (one, other)
+            )
+            assert p == pytest.approx(q, rel=0.1, abs=1e-3)
+    again = asker.predict(head="e1", relation="r")
+    assert {p.name for p in again} & {p.name for p in predicted}

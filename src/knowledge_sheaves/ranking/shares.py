@@ -15,12 +15,17 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_scores
+from knowledge_sheaves.embedding.search.ends import best_ends
+from knowledge_sheaves.embedding.search.kept import FULL, QUICK, search_mode
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.arrays import offsets_of
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, FloatArray, Lists, chunks, to_index
 from knowledge_sheaves.ranking.triples import known_facts, ranked_side
 
+READ = 1 << 15
+"""How many entities are looked at for a sum over all, where an index says which are the best."""
 LEAST = -30.0
 """The logarithm of a share that counts as none."""
 
@@ -57,6 +62,10 @@ def both_sides(
     def known_heads(asked: IntArray, given: IntArray) -> Lists:
         return Lists(*facts.heads_many(names[given], asked))
 
+    quick = quick_shares(model, triples, tau, (known_tails, known_heads))
+    if quick is not None:
+        counts = [facts.out_degree(heads, by), facts.in_degree(by, tails)][: quick.shape[1]]
+        return np.column_stack([quick, *(np.log1p(count) for count in counts)])
     rest = tau, facts.num_entities, memory_limit
     found = [_shares(score_tails, known_tails, heads, edges, tails, *rest)]
     counts = [facts.out_degree(heads, by)]
@@ -64,6 +73,45 @@ def both_sides(
         found.append(_shares(score_heads, known_heads, tails, edges, heads, *rest))
         counts.append(facts.in_degree(by, tails))
     return np.column_stack([*found, *(np.log1p(count) for count in counts)])
+
+
+Lookup = Callable[[IntArray, IntArray], Lists]
+
+
+def quick_shares(
+    model: SheafEmbedding, triples: IntArray, tau: float, known: tuple[Lookup, Lookup]
+) -> FloatArray | None:
+    """Log-shares from each end in a large model that has an index: (triples, ends).
+
+    What all entities come to together is estimated from the best lists of the index and a sample
+    of the rest (`embedding.search`). None where all entities must be compared.
+    """
+    if search_mode(model) == FULL:
+        return None
+    rows = np.asarray(triples).reshape(-1, 3).astype(np.int64)
+    columns: list[FloatArray] = []
+    ends: tuple[End, ...] = ("tail", "head") if ranked_side(model) == "both" else ("tail",)
+    for end, lookup in zip(ends, known, strict=False):
+        asked, answers = (rows[:, 0], rows[:, 2]) if end == "tail" else (rows[:, 2], rows[:, 0])
+        scored = rows
+        if end == "head" and model.config.reciprocal:
+            scored = np.stack([asked, rows[:, 1] + model.num_relations, answers], 1)
+        own = -model.scores(scored).double().cpu().numpy() / tau
+        found = np.empty(len(rows))
+        for entity, edge in set(zip(asked.tolist(), rows[:, 1].tolist(), strict=True)):
+            old = lookup(np.array([entity]), np.array([edge])).ids
+            best = best_ends(
+                *(model, end, edge, entity, 1, QUICK), tau=tau, impossible=old.tolist(), reach=READ
+            )
+            if best is None:
+                return None
+            mine = (asked == entity) & (rows[:, 1] == edge)
+            # A known answer competes with those that are not known, and with itself.
+            with_itself = np.logaddexp(best.log_total, own[mine])
+            totals = np.where(np.isin(answers[mine], old), with_itself, best.log_total)
+            found[mine] = own[mine] - totals
+        columns.append(np.maximum(np.nan_to_num(found, nan=LEAST, neginf=LEAST), LEAST))
+    return np.column_stack(columns)
 
 
 def _checked(model: SheafEmbedding, scores: Tensor) -> Tensor:

@@ -174,6 +174,8 @@ def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArr
                 "The graphs of known facts must share their schema and their entities; make them "
                 "with with_triples."
             )
+    if len(known) == 1:  # which keeps what it has indexed
+        return first.by_name, first.schema.edge_names
     rows = np.concatenate([graph.triples for graph in known])
     return first.with_triples(rows).by_name, first.schema.edge_names
 

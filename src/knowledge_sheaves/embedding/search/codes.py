@@ -345,13 +345,23 @@ class ListScan(CodeScan):
 
     exact = False
 
+    def __init__(
+        self,
+        candidates: Candidates,
+        biases: Tensor | None,
+        codes: Codes,
+        reach: int | None = None,
+    ) -> None:
+        super().__init__(candidates, biases, codes)
+        self.reach = codes.reach if reach is None else reach
+
     def _lists(self, bounds: Bounds, shut: Tensor | None, hidden: Tensor | None) -> Tensor:
         codes = self.codes
         barred = shut if hidden is None else hidden if shut is None else shut | hidden
         counts = codes.sizes() if barred is None else _open(barred, codes.starts)
         ranked = bounds.lists()[0].argsort()
         ranked = ranked[counts[ranked] > 0]
-        return ranked[: int((counts[ranked].cumsum(0) < codes.reach).sum()) + 1]
+        return ranked[: int((counts[ranked].cumsum(0) < self.reach).sum()) + 1]
 
 
 def _open(barred: Tensor, starts: Tensor) -> Tensor:

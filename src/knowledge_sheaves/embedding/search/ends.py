@@ -39,10 +39,12 @@ def best_ends(
     tau: float,
     impossible: Sequence[int] = (),
     unwanted: Sequence[int] = (),
+    reach: int | None = None,
 ) -> BestEnds | None:
     """The best entities at one end of an edge of the schema; None where all must be compared.
 
-    A relation with several parts is searched over all of them, as `score_tails` scores it.
+    ``reach`` is how many a quick search is to read, if not as many as its recall needs. A relation
+    with several parts is searched over all of them, as `score_tails` scores it.
     """
     if mode == FULL:
         return None
@@ -53,7 +55,7 @@ def best_ends(
     impossible = [*impossible, *([known] if bars_loops(model, edge) else [])]
     for part in parts.tolist():
         kind = int(model.edge_types[part][1 if target == "tail" else 0])
-        finder = finder_of(model, kind, mode)
+        finder = finder_of(model, kind, mode, reach)
         query = make_query(model, target, torch.tensor([part]), torch.tensor([known]))
         asked = asked_of(model, query, finder.candidates)
         if asked is None or (isinstance(finder, CodeScan) and not finder.codes.takes(asked.forms)):

@@ -236,13 +236,18 @@ def recall_of(model: SheafEmbedding, kind: int) -> float | None:
     return None if found is None else float(found["recall_at_10"])
 
 
-def finder_of(model: SheafEmbedding, kind: int, mode: str) -> Finder:
-    """What finds the best entities of a type, by a mode that `search_mode` gave."""
+def finder_of(model: SheafEmbedding, kind: int, mode: str, reach: int | None = None) -> Finder:
+    """What finds the best entities of a type, by a mode that `search_mode` gave.
+
+    ``reach`` is how many a quick search is to read, if not as many as its recall needs.
+    """
     candidates, biases = model.pool(kind, "tail").candidates, bias_columns(model, kind)
     codes = None if mode == FULL else _loaded(model, kind)
     if codes is None:
         return FullScan(candidates, biases)
-    return (ListScan if mode == QUICK else CodeScan)(candidates, biases, codes)
+    if mode == QUICK:
+        return ListScan(candidates, biases, codes, reach)
+    return CodeScan(candidates, biases, codes)
 
 
 def _loaded(model: SheafEmbedding, kind: int) -> Codes | None:
