@@ -25,6 +25,7 @@ from knowledge_sheaves.embedding import SheafConfig, SheafEmbedding, model_confi
 from knowledge_sheaves.embedding.energies import ENERGIES
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
+from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.query import Options, Query, Wanted, answer
 from knowledge_sheaves.ranking import fit_temperature, rank_triples
@@ -60,6 +61,8 @@ ENERGY_OPTIONS: dict[str, dict[str, Any]] = {
     "norm": {"norm": 1, "power": 1, "clamp": 0.8},
     "lifted": {"lifted": True, "biases": True},
     "torus": {"space": "torus"},
+    "hyperbolic": {"space": "hyperbolic", "biases": True},
+    "layers": {"space": "layers"},
 }
 
 
@@ -81,6 +84,20 @@ def typed() -> KnowledgeGraph:
     rows = np.array([(0, 0, 1), (1, 0, 2), (0, 1, 5), (2, 1, 6), (3, 2, 1), (4, 2, 0), (1, 1, 7)])
     types = [0] * 5 + [1] * 3
     return KnowledgeGraph.from_arrays(*rows.T, schema=schema, entity_types=types)
+
+
+def classed() -> KnowledgeGraph:
+    """Two classes below a third, each with relations that are about it."""
+    graph = single()
+    types = {name: ["X", "Y", "Z"][int(name) % 3] for name in graph.entities}
+    classes = Classes.of(
+        list(graph.entities),
+        types,
+        subclass_of={"X": "Z", "Y": "Z"},
+        heads={"r": ("X", "Y"), "s": ("X",)},
+        tails={"s": ("Y",), "t": ("Z",)},
+    )
+    return graph.shared(classes)
 
 
 def step(graph: KnowledgeGraph, config: SheafConfig, device: str, **options: Any) -> list[Any]:
@@ -151,7 +168,7 @@ def cases() -> Iterator[tuple[str, Callable[[str], list[Any]]]]:
                 f"step {loss} {name}",
                 lambda d, o=options, k=loss: step(single(), plain, d, loss=k, **o),
             )
-    assert set(ENERGY_OPTIONS) <= set(ENERGIES)
+    assert set(ENERGY_OPTIONS) == set(ENERGIES)
     for energy, options in ENERGY_OPTIONS.items():
         for maps in BY_GRAM:
             try:
@@ -165,6 +182,10 @@ def cases() -> Iterator[tuple[str, Callable[[str], list[Any]]]]:
         config = model_config(model, dim=4)
         yield f"ranking typed {model}", lambda d, c=config: ranking(typed(), c, d)
         yield f"step typed {model}", lambda d, c=config: step(typed(), c, d, relation_weight=1.0)
+    for model in ("rescal", "translational"):
+        config = model_config(model, dim=4, block=2, type_dim=2)
+        yield f"ranking classes {model}", lambda d, c=config: ranking(classed(), c, d)
+        yield f"step classes {model}", lambda d, c=config: step(classed(), c, d)
     for model in ("transh", "quate", "nage", "ote", "refe", "mure"):
         config = model_config(model)
         yield f"step {model}", lambda d, c=config: step(single(), c, d)
@@ -203,6 +224,14 @@ def answer_cases() -> Iterator[tuple[str, Callable[[str], list[Any]]]]:
         name = " ".join(map(str, [model.config.name, *options.values()]))
         yield f"{name}: {feature}", lambda d, m=model, q=query, o=options: answers(m, q, o, d)
     large = made(model_config("complex", dim=4), crowd())
+    for solver, space in itertools.product(("harmonic", "chaining"), ("hyperbolic", "layers")):
+        config = model_config("unstructured", dim=3, space=space)
+        valued = made(config, make_model("lifted").graph)
+        told = {"solver": solver, "tau": 0.7}
+        yield (
+            f"{space}, {solver}",
+            lambda d, m=valued, o=told: answers(m, FEATURES["a path"], o, d),
+        )
     for solver in ("harmonic", "chaining"):
         yield (
             f"many entities, {solver}",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.consistency import consistency
@@ -162,6 +164,60 @@ def test_an_entity_has_the_coordinates_of_all_its_ancestors_once(name: str) -> N
             == SHARED
             + model.config.type_dim * len(classes_of(entity) & set(model.graph.ancestry.names))
         )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["se", "rescal"]))
+def test_so_they_are_on_any_hierarchy(seed: int, name: str) -> None:
+    """Parts by class, F x = Σ F_c x_c over what the relation is about and the entity has."""
+    rng = np.random.default_rng(seed)
+    kinds = [f"k{i}" for i in range(6)]
+    # Parents have smaller numbers: no cycles, and often two ways up.
+    parents = {
+        kind: tuple(str(p) for p in rng.choice(kinds[:i], min(i, int(rng.integers(3))), False))
+        for i, kind in enumerate(kinds)
+    }
+    up: dict[str, set[str]] = {}
+    for kind in kinds:
+        up[kind] = {kind}.union(*(up[parent] for parent in parents[kind]))
+    entities = [f"e{i}" for i in range(8)]
+    types = {e: [str(k) for k in rng.choice(kinds, rng.integers(3), False)] for e in entities}
+    about = {r: [str(rng.choice(kinds)) for _ in "ht"] for r in "rst"}
+    rows = [
+        (str(rng.choice(entities)), str(rng.choice([*"rst"])), str(rng.choice(entities)))
+        for _ in range(12)
+    ]
+    graph = KnowledgeGraph.from_triples(rows, entities=entities).shared(
+        Classes.of(
+            entities,
+            types,
+            subclass_of=parents,
+            heads={r: (ends[0],) for r, ends in about.items()},
+            tails={r: (ends[1],) for r, ends in about.items()},
+        )
+    )
+    config = model_config(name, dim=2, block=None, type_dim=1)
+    model = SheafEmbedding(config, graph, seed).double()
+    own = graph.ancestry.names
+    place = {"": [0, 1]} | {kind: [2 + i] for i, kind in enumerate(own)}
+    for head, edge, tail in graph.triples.tolist():
+        ends = []
+        for end, entity, said in zip(
+            ("head", "tail"), (head, tail), about[graph.schema.relation_names[edge]], strict=True
+        ):
+            x, has = (
+                model.entities.vector(entity),
+                {""}.union(*(up[kind] for kind in types[entities[entity]])),
+            )
+            f = model.maps.map(end, edge).dense()
+            sees = {"", *up[said]} if name == "se" or end == "head" else {"", *own}
+            parts = [f[:, place[c]] @ x[place[c]] for c in has & sees & place.keys()]
+            ends.append(torch.stack(parts).sum(0))
+            assert x.count_nonzero() == sum(len(place[c]) for c in has & place.keys())
+        wanted = (ends[0] - ends[1]).square().sum()
+        if name == "rescal":
+            wanted = wanted + model.radius**2 - ends[1].square().sum()
+        assert torch.allclose(model.energies([[head, edge, tail]])[0], wanted)
 
 
 @pytest.mark.parametrize("sections", [1, 2])
