@@ -9,7 +9,7 @@ of classes that a relation is not about, its maps are zero there: (F | 0).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ STRETCHING = (
     *("complex", "imaginary", "quaternion", "pure-quaternion"),
 )
 """Constraints whose parameters are as long as the map stretches."""
-MOST_TOGETHER = 64
+MOST_TOGETHER = 128
 """So many vectors at most share one copy of a relation's blocks."""
 
 
@@ -273,9 +273,34 @@ def _apply_together(blocks: Tensor, place: Tensor, counts: Tensor, x: Tensor) ->
     before = counts.cumsum(0) - counts  # triples before those of each relation
     slots = torch.arange(len(place), device=place.device)
     slots = (first - before).repeat_interleave(counts) + slots
-    slot = torch.empty_like(place).index_copy(0, place.argsort(), slots)
-    laid = x.new_zeros(int(chunks.sum()) * size, *x.shape[1:]).index_copy(0, slot, x)
+    order = place.argsort()
+    slot = torch.empty_like(place).index_copy(0, order, slots)
+    source = place.new_full((int(chunks.sum()) * size,), -1).index_copy(0, slots, order)
+    laid: Tensor = _Rows.apply(x, source, slot)  # type: ignore[no-untyped-call]
     beside = laid.unflatten(0, (-1, size)).permute(0, 2, 3, 1, 4)  # chunk, n, cols, size, k
     image = blocks.repeat_interleave(chunks, 0) @ beside.flatten(3)
     image = image.unflatten(3, (size, -1)).permute(0, 3, 1, 2, 4).flatten(0, 1)
-    return image.index_select(0, slot)
+    return _Rows.apply(image, slot, source)  # type: ignore[no-untyped-call]
+
+
+class _Rows(torch.autograd.Function):
+    """Rows of x by number, zeros for −1; no row is used twice, and ``back`` says where it went.
+
+    So the gradient is a choice of rows as well, where torch would add into zeros.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor, back: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, back)
+        return _choose(x, rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        rows, back = ctx.saved_tensors
+        found: Tensor = _Rows.apply(gradients[0], back, rows)  # type: ignore[no-untyped-call]
+        return found, None, None
+
+
+def _choose(x: Tensor, rows: Tensor) -> Tensor:
+    empty = (rows < 0).nonzero().squeeze(1)
+    return x.index_select(0, rows.clamp(min=0)).index_fill_(0, empty, 0)
