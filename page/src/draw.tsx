@@ -5,7 +5,7 @@ import { type Relation, api } from "./api";
 import { Outcomes, questionForms, useAnswers } from "./ask";
 import { Copy } from "./copy";
 import { Graph } from "./graph";
-import { words } from "./names";
+import { labelsOf, words } from "./names";
 import {
   EMPTY,
   type Question,
@@ -41,10 +41,11 @@ function Board({ query, relations }: { query: string | null; relations: Relation
   const { asked, ask } = useAnswers();
   const reading = useRef(new AbortController());
 
+  const labels = labelsOf(relations);
   const draw = (changed: Question) => {
     reading.current.abort();
     setQuestion(changed);
-    setText(toSparql(changed));
+    setText(toSparql(changed, labels));
     setProblem("");
   };
   const read = (written: string) => {
@@ -91,7 +92,7 @@ function Board({ query, relations }: { query: string | null; relations: Relation
         </span>
       </div>
       <div class="board">
-        <Canvas question={question} chosen={chosen} onChoose={setChosen} />
+        <Canvas question={question} labels={labels} chosen={chosen} onChoose={setChosen} />
         <label class="beside">
           <span>In SPARQL, or in short: virus causes ?x</span>
           <textarea
@@ -159,6 +160,7 @@ function Board({ query, relations }: { query: string | null; relations: Relation
 
 function Canvas(props: {
   question: Question;
+  labels: Record<string, string | null>;
   chosen: string[];
   onChoose: (ids: string[]) => void;
 }) {
@@ -176,7 +178,7 @@ function Canvas(props: {
     id: String(place),
     from: edge.head,
     to: edge.tail,
-    text: `${edge.negated ? "not " : ""}${words(edge.relation)}`,
+    text: `${edge.negated ? "not " : ""}${words(edge.relation, props.labels[edge.relation])}`,
     kind: edge.negated ? ("negated" as const) : ("known" as const),
   }));
   return (
@@ -284,6 +286,7 @@ function Edges(props: {
   onChange: (question: Question) => void;
 }) {
   const { question, relations, onChange } = props;
+  const labels = labelsOf(relations);
   const named = new Map(question.nodes.map((node) => [node.id, nodeText(node)]));
   const change = (place: number, edge: QuestionEdge | null) => {
     const edges = question.edges.flatMap((each, n) => (n !== place ? [each] : edge ? [edge] : []));
@@ -293,7 +296,8 @@ function Edges(props: {
     <ul class="edges" aria-label="Edges">
       {question.edges.map((edge, place) => {
         const others = { ...question, edges: question.edges.filter((_, n) => n !== place) };
-        const claim = `${named.get(edge.head)} ${words(edge.relation)} ${named.get(edge.tail)}`;
+        const relation = words(edge.relation, labels[edge.relation]);
+        const claim = `${named.get(edge.head)} ${relation} ${named.get(edge.tail)}`;
         return (
           <li key={place}>
             <span class="from">{named.get(edge.head)}</span>

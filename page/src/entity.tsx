@@ -3,11 +3,12 @@
 import { useState } from "preact/hooks";
 import { api, entityAddress, type EntityPage, type LikelyFact, type Schema } from "./api";
 import { Copy, type Forms, here, loading, python, quoted } from "./copy";
-import { said, sparqlName, words } from "./names";
+import { labelsOf, said, sparqlName, words } from "./names";
+import { EMPTY, toSparql } from "./question";
 import { toAsk } from "./route";
 import { FactWhy } from "./reasons";
 import { Bar, Entity, Show, useAsked } from "./ui";
-import { Judge } from "./verdicts";
+import { Judge, type Labels } from "./verdicts";
 
 const FIRST = 8;
 const SHOWN = 30;
@@ -46,7 +47,7 @@ export function EntityView({ name }: { name: string }) {
 }
 
 function Page({ page, schema }: { page: EntityPage; schema: Schema }) {
-  const relations = new Map(schema.relations.map((each) => [each.name, each.label]));
+  const relations = labelsOf(schema.relations);
   const types = new Map(schema.types.map((each) => [each.name, each.label]));
   const groups = grouped(page);
   const shown = page.types.filter((type) => type !== "entity");
@@ -68,7 +69,7 @@ function Page({ page, schema }: { page: EntityPage; schema: Schema }) {
           </p>
         </div>
         <span class="actions">
-          <a class="button" href={toAsk(`SELECT ?x { ${sparqlName(page.name)} ${first(groups)} ?x }`)}>
+          <a class="button" href={toAsk(firstQuestion(page, groups, relations))}>
             Ask about it
           </a>
           <Copy forms={() => forms(page)} />
@@ -80,16 +81,21 @@ function Page({ page, schema }: { page: EntityPage; schema: Schema }) {
           key={`${group.forwards} ${group.relation}`}
           page={page}
           group={group}
-          label={relations.get(group.relation) ?? null}
+          label={relations[group.relation] ?? null}
         />
       ))}
     </>
   );
 }
 
-function first(groups: Group[]): string {
-  const group = groups.find((each) => each.forwards);
-  return sparqlName((group ?? groups[0])?.relation ?? "relation");
+/** What the first relation of an entity joins it with. */
+function firstQuestion(page: EntityPage, groups: Group[], relations: Labels): string {
+  const group = groups.find((each) => each.forwards) ?? groups[0];
+  const me = { id: page.name, isVariable: false, label: page.label, types: [] };
+  const ends = group?.forwards === false ? ["?x", me.id] : [me.id, "?x"];
+  const [head = "", tail = ""] = ends;
+  const edges = group ? [{ head, relation: group.relation, tail, negated: false }] : [];
+  return toSparql({ ...EMPTY, nodes: [...EMPTY.nodes, me], edges }, relations);
 }
 
 function Relation({ page, group, label }: { page: EntityPage; group: Group; label: string | null }) {
@@ -133,7 +139,7 @@ function Relation({ page, group, label }: { page: EntityPage; group: Group; labe
               <Likely
                 key={group.forwards ? fact.tail : fact.head}
                 fact={fact}
-                labels={page.labels}
+                labels={{ ...page.labels, [group.relation]: label }}
               />
             ))}
           </ul>
@@ -144,7 +150,7 @@ function Relation({ page, group, label }: { page: EntityPage; group: Group; labe
   );
 }
 
-function Likely({ fact, labels }: { fact: LikelyFact; labels: Record<string, string> }) {
+function Likely({ fact, labels }: { fact: LikelyFact; labels: Labels }) {
   const [open, setOpen] = useState(false);
   const other = fact[fact.asked];
   return (
@@ -155,7 +161,7 @@ function Likely({ fact, labels }: { fact: LikelyFact; labels: Record<string, str
         <button type="button" class="plain why" aria-expanded={open} onClick={() => setOpen(!open)}>
           Why?
         </button>
-        <Judge fact={fact} probability={fact.probability} />
+        <Judge fact={fact} probability={fact.probability} labels={labels} />
       </div>
       {open && <FactWhy fact={fact} asked={fact.asked} />}
     </li>

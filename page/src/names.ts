@@ -16,6 +16,11 @@ export function words(name: string, label?: string | null): string {
   return text.replaceAll("_", " ").trim() || name;
 }
 
+/** The labels of things by their names. */
+export function labelsOf(things: Thing[]): Record<string, string | null> {
+  return Object.fromEntries(things.map(({ name, label }) => [name, label]));
+}
+
 export function said(thing: Thing): string {
   return words(thing.name, thing.label);
 }

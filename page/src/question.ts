@@ -48,20 +48,29 @@ export function fromDrawing(drawing: Drawing): Question {
   return { nodes, edges, targets: drawing.targets, limit: drawing.limit };
 }
 
-/** The question as SPARQL. */
-export function toSparql({ nodes, edges, targets, limit }: Question): string {
+type Labels = Record<string, string | null | undefined>;
+
+/** The question as SPARQL; where names say nothing to people, with a remark that does. */
+export function toSparql(question: Question, relations: Labels = {}): string {
+  const { nodes, edges, targets, limit } = question;
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const term = (id: string) => (byId.get(id)?.isVariable ? id : sparqlName(id));
   const triple = (edge: QuestionEdge) =>
     `${term(edge.head)} ${sparqlName(edge.relation)} ${term(edge.tail)}`;
+  const remark = ({ head, relation, tail }: QuestionEdge) => {
+    const ends = [byId.get(head), byId.get(tail)];
+    if (!relations[relation] && !ends.some((node) => node?.label)) return "";
+    const [from, to] = ends.map((node) => (node ? nodeText(node) : ""));
+    return ` # ${from} ${words(relation, relations[relation])} ${to}`.replace(/\s+/g, " ");
+  };
   const lines = [
-    ...edges.filter((edge) => !edge.negated).map((edge) => `${triple(edge)} .`),
+    ...edges.filter((edge) => !edge.negated).map((edge) => `${triple(edge)} .${remark(edge)}`),
     ...nodes
       .filter((node) => node.isVariable)
       .flatMap((node) => node.types.map((type) => `${node.id} a ${sparqlName(type)} .`)),
     ...edges
       .filter((edge) => edge.negated)
-      .map((edge) => `FILTER NOT EXISTS { ${triple(edge)} }`),
+      .map((edge) => `FILTER NOT EXISTS { ${triple(edge)} }${remark(edge)}`),
   ];
   const rows = lines.map((line) => `  ${line}\n`).join("");
   return `SELECT ${targets.join(" ")} {\n${rows}}${limit === null ? "" : ` LIMIT ${limit}`}`;

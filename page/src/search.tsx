@@ -2,7 +2,7 @@
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api, type Found } from "./api";
-import { said } from "./names";
+import { labelsOf, said, words } from "./names";
 
 interface Props {
   label: string;
@@ -17,8 +17,16 @@ export function Search({ label, placeholder, onPick, shortcut, autofocus }: Prop
   const [found, setFound] = useState<Found[] | null>(null);
   const [at, setAt] = useState(0);
   const [problem, setProblem] = useState("");
+  const [types, setTypes] = useState<Record<string, string | null>>({});
   const box = useRef<HTMLInputElement>(null);
   const id = useId();
+
+  useEffect(() => {
+    api.schema().then(
+      (schema) => setTypes(labelsOf(schema.types)),
+      () => undefined, // names will do
+    );
+  }, []);
 
   useEffect(() => {
     if (!text.trim()) {
@@ -105,7 +113,7 @@ export function Search({ label, placeholder, onPick, shortcut, autofocus }: Prop
               }}
             >
               <span>{said(one)}</span>
-              <small>{one.types.join(", ")}</small>
+              <small>{one.types.map((type) => words(type, types[type])).join(", ")}</small>
             </li>
           ))}
           {!found.length && <li class="none">Nothing is called like that.</li>}

@@ -6,7 +6,11 @@ import { Copy, sparqlForms } from "./copy";
 import { percent, sparqlName, words } from "./names";
 import { Entity, MODEL } from "./ui";
 
+/** What people call the parts of a fact, where they call them something else. */
+export type Labels = Record<string, string | null | undefined>;
+
 export interface Verdict extends Fact {
+  labels: Labels;
   verdict: "accepted" | "rejected";
   probability: number;
   time: string;
@@ -44,16 +48,19 @@ export function useVerdicts(): Verdict[] {
 }
 
 /** Two buttons; a second click takes a verdict back. */
-export function Judge({ fact, probability }: { fact: Fact; probability: number }) {
+export function Judge(props: { fact: Fact; probability: number; labels: Labels }) {
+  const { fact, probability } = props;
+  const names = [fact.head, fact.relation, fact.tail];
   const mine = useVerdicts().find((each) => same(each, fact))?.verdict;
   const judge = (verdict: Verdict["verdict"]) => {
     const others = load().filter((each) => !same(each, fact));
     const { head, relation, tail } = fact;
+    const labels = Object.fromEntries(names.map((name) => [name, props.labels[name]]));
     const time = new Date().toISOString();
-    const said = { head, relation, tail, verdict, probability, time };
+    const said = { head, relation, tail, labels, verdict, probability, time };
     save(mine === verdict ? others : [...others, said]);
   };
-  const claim = [fact.head, fact.relation, fact.tail].map((name) => words(name)).join(" ");
+  const claim = names.map((name) => words(name, props.labels[name])).join(" ");
   return (
     <span class="judge">
       <button
@@ -143,8 +150,9 @@ export function VerdictsView() {
               {verdicts.toReversed().map((each) => (
                 <tr key={`${each.head}\t${each.relation}\t${each.tail}`}>
                   <td>
-                    <Entity name={each.head} /> <em>{words(each.relation)}</em>{" "}
-                    <Entity name={each.tail} />
+                    <Entity name={each.head} label={each.labels[each.head]} />{" "}
+                    <em>{words(each.relation, each.labels[each.relation])}</em>{" "}
+                    <Entity name={each.tail} label={each.labels[each.tail]} />
                   </td>
                   <td>
                     <span class={`tag ${each.verdict}`}>{each.verdict}</span>
@@ -154,7 +162,7 @@ export function VerdictsView() {
                     <time dateTime={each.time}>{new Date(each.time).toLocaleString()}</time>
                   </td>
                   <td>
-                    <Judge fact={each} probability={each.probability} />
+                    <Judge fact={each} probability={each.probability} labels={each.labels} />
                   </td>
                 </tr>
               ))}

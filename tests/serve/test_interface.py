@@ -96,6 +96,23 @@ def test_answers_are_those_of_the_library(client: httpx.Client, model_folder: ob
     assert reasons["explanation"] == found["explanations"][0]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("solver", ["chaining", "harmonic"])
+def test_the_reasons_have_the_numbers_of_the_answer(client: httpx.Client, solver: str) -> None:
+    query = {"query": "Ann likes ?x", "solver": solver}
+    found: Any = post(client, "answers", **query, new=True, explain=True)
+    (answer,) = found["answers"]
+    assert answer["values"]["x"]["name"] == "Fargo"
+    reasons: Any = post(client, "explanation", **query, answer=["Fargo"])["explanation"]
+    assert reasons == found["explanations"][0]
+    assert reasons["probability"] == answer["probability"]
+    if solver == "chaining":
+        claim: Any = post(client, "fact", head="Ann", relation="likes", tail="Fargo")["fact"]
+        assert claim["probability"] == pytest.approx(answer["probability"])
+        page: Any = get(client, "entity", name="Ann", top=20)
+        (likely,) = [each for each in page["likely"] if each["tail"] == "Fargo"]
+        assert likely["probability"] == pytest.approx(answer["probability"])
+
+
 def test_yes_or_no(client: httpx.Client) -> None:
     found = post(client, "answers", query="ASK { :Ann :knows :Bob }")
     assert found["verdict"] == {"holds": True, "known": True, "probability": None}

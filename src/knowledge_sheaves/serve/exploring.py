@@ -15,7 +15,7 @@ from knowledge_sheaves.graph.paths import Evidence, PathGroup, Step, evidence, p
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.language.iris import name_of
 from knowledge_sheaves.query.pattern import Edge, Pattern, Query, Term, Variable
-from knowledge_sheaves.serve.interface import reply
+from knowledge_sheaves.serve.interface import reasons_for, reply
 from knowledge_sheaves.serve.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def _claim(asker: Asker, head: int, relation: str, tail: int, asked: str) -> dic
     place = graph.schema.relation_names.index(relation)
     ends = ("?x", tail) if asked == "head" else (head, "?x")
     query = Query((Variable("?x"),), (Pattern((Edge(ends[0], place, ends[1]),)),))  # type: ignore[arg-type]
-    solver = asker.options.start(asker.model, asker.options.budget())
-    solver.check([query])
-    return solver.explain(query, [head if asked == "head" else tail]).reasons[0].to_dict()
+    answer, options = head if asked == "head" else tail, asker.options
+    found = reasons_for(asker, query, [answer], options, options.budget())
+    return found.reasons[0].to_dict()
 
 
 def _telling(said: Evidence, group: PathGroup) -> float:

@@ -17,12 +17,15 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.names import find_entity
 from knowledge_sheaves.graph.search import NameSearch
-from knowledge_sheaves.query.answers import Answers
+from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.asking import Asker, count
 from knowledge_sheaves.query.budget import Budget
+from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.language.iris import name_of
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.solvers.base import NO_REASONS
 from knowledge_sheaves.ranking.missing import missing
 from knowledge_sheaves.ranking.prediction import Predictor
 from knowledge_sheaves.serve.settings import MOST_ANSWERS, Settings
@@ -147,10 +150,23 @@ def explanation(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Rep
     if len(job["answer"]) != len(asked.query.targets):
         raise InputError(f"An answer has {len(asked.query.targets)} names, one for each variable.")
     ids = [find_entity(asker.graph, name_of(name)) for name in job["answer"]]
-    solver = options.start(asker.model, budget)
-    solver.check([asked.query])
-    reasons = solver.explain(asked.query, ids)
+    reasons = reasons_for(asker, asked.query, ids, options, budget)
     return reply({"text": str(reasons), "explanation": reasons.to_dict()})
+
+
+def reasons_for(
+    asker: Asker, query: Query, ids: Sequence[int], options: Options, budget: Budget
+) -> Explanation:
+    """The reasons for one answer, with the numbers that it is shown with."""
+    if len(ids) > 1:
+        solver = options.start(asker.model, budget)
+        solver.check([query])
+        return solver.explain(query, ids)
+    wanted = Wanted(top=1, allow=frozenset(ids))
+    (found,) = asker.solve([query], wanted, options, explain=1, budget=budget)
+    if not found.explanation:
+        raise InputError(NO_REASONS)
+    return found.explanation[0]
 
 
 def _answer(graph: KnowledgeGraph, found: Answers, place: int) -> dict[str, Any]:
