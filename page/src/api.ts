@@ -80,6 +80,7 @@ export interface Answers {
   answers: Answer[];
   solver: string | null;
   notes: string[];
+  trust: string;
   explanations: Explanation[];
   verdict: { holds: boolean; known: boolean; probability: number | null } | null;
 }

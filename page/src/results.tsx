@@ -19,7 +19,9 @@ export function Verdict({ verdict }: { verdict: NonNullable<Answers["verdict"]> 
   );
 }
 
-function Notes({ notes }: { notes: string[] }) {
+/** How far to trust the answers, and what else a careful reader should know. */
+function Notes({ found }: { found: Answers }) {
+  const notes = [found.trust, ...found.notes].filter(Boolean);
   return (
     <>
       {notes.map((note) => (
@@ -89,7 +91,7 @@ export function AnswerTable({ found }: { found: Answers }) {
           </tbody>
         </table>
       </div>
-      <Notes notes={found.notes} />
+      <Notes found={found} />
     </>
   );
 }
@@ -116,7 +118,7 @@ export function AnswerGraph({ found }: { found: Answers }) {
         onNode={(name) => go(toEntity(name))}
       />
       <Legend />
-      <Notes notes={found.notes} />
+      <Notes found={found} />
     </>
   );
 }

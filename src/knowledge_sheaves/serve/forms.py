@@ -103,7 +103,7 @@ class Verdict(BaseModel):
 
 
 class AnswerList(BaseModel):
-    """The answers to a SELECT, or the verdict on an ASK."""
+    """The answers to a SELECT with how far to trust them, or the verdict on an ASK."""
 
     form: Literal["select", "ask"]
     variables: list[str] = []
