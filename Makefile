@@ -14,7 +14,7 @@ again = { echo "== What failed, once more and one at a time"; \
 	$(PYTEST) --last-failed --last-failed-no-failures none $(1); }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all tutorials crash fuzz lint bench bench-scale docs page screenshots clean
+.PHONY: help demo test test-all test-sharded sharded tutorials crash fuzz lint bench bench-scale docs page screenshots clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -49,9 +49,14 @@ test: lint ## Check style, types and imports, then run every test and doctest
 	done
 	@$(PYTEST) -n 2 $(addprefix --ignore=,$(ROOMS)) || $(call again)
 
-test-all: .venv/installed ## Run the tests that take long, at most 40 minutes
+test-all: .venv/sharded ## Run the tests that take long, at most 40 minutes
 	@echo "== Running the slow tests"
 	@$(PYTEST) -n 2 -m slow tests || $(call again,-m slow)
+
+sharded: .venv/sharded ## Install what training over several machines needs
+
+test-sharded: .venv/sharded ## Train with 1, 2, 3 and 4 processes, lose some of them, resume
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or sharded" tests/sharded
 
 tutorials: .venv/installed ## Do what the tutorials say, in full: half an hour, with the public data
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s tests/test_tutorials.py
@@ -111,6 +116,13 @@ clean: ## Remove what the other targets made
 	@echo "== Installing knowledge-sheaves and the packages it needs"
 	@$(PIP) --editable '.[dev]'
 	@touch $@
+
+# TorchRec asks for the CUDA build of FBGEMM, and the one for processors serves it as well: it is
+# installed without asking. Where there is none for this machine, its tests say so and skip.
+.venv/sharded: .venv/installed
+	@echo "== Installing what training over several machines needs"
+	@$(PIP) --editable '.[sharded]' && $(PIP) --no-deps torchrec && touch $@ || \
+		echo "TorchRec cannot be installed here: the tests of sharded training are skipped"
 
 .venv/docs: .venv/installed
 	@echo "== Installing what the documentation needs"

@@ -1,11 +1,10 @@
-"""Whole runs on small data: learning, stopping, resuming after a kill, two processes."""
+"""Whole runs on small data: learning, stopping, resuming after a kill."""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -262,23 +261,6 @@ def test_the_average_of_the_weights_is_what_is_kept(nations: Dataset) -> None:
     assert run.curve[-1]["mrr"] == run.best_mrr, "the last epoch is the best one in this run"
     torch.testing.assert_close(best.entities.tables[0].detach(), expected)
     assert not torch.allclose(expected, seen[-1], atol=1e-3)
-
-
-def test_two_processes_train_one_model(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    command = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29731"]
-    result = subprocess.run(
-        [sys.executable, *command, str(script), str(tmp_path / "m"), "fresh"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    model = SheafEmbedding.load(tmp_path / "m")
-    nations = load("nations")
-    assert mrr(model, nations) > mrr(SheafEmbedding(model.config, nations.train), nations) + 0.1
 
 
 def test_a_loss_that_explodes_is_explained(nations: Dataset) -> None:

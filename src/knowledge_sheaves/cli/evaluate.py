@@ -16,11 +16,14 @@ from knowledge_sheaves.cli.output import (
     print_table,
     without_empty,
 )
+from knowledge_sheaves.cli.together import Sharded, taking_part
+from knowledge_sheaves.errors import InputError
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding import SheafEmbedding
     from knowledge_sheaves.evaluation import LinkPredictionReport
     from knowledge_sheaves.graph.dataset import Dataset
+    from knowledge_sheaves.ranking import Side
 
 ONE_SIDE = "Tails only: a lifted model without reciprocal relations is not trained to rank heads."
 
@@ -59,6 +62,7 @@ def evaluate(
         str | None,
         typer.Option(metavar="2p,2i", help="With --plot: judge these types of questions too."),
     ] = None,
+    sharded: Sharded = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank held-out facts among all that could stand in their place, known ones left out.
@@ -73,30 +77,46 @@ def evaluate(
       sheaves evaluate model/
       sheaves evaluate model/ --split valid --side tail --by pattern
     """
-    from knowledge_sheaves.embedding.numbers import check_weights
-    from knowledge_sheaves.embedding.storage import measured
+    if sharded and plot is not None:
+        raise InputError("--plot asks questions of a whole model: leave out --sharded.")
+    with taking_part(sharded) as processes:
+        from knowledge_sheaves.embedding.numbers import check_weights
+        from knowledge_sheaves.embedding.storage import measured
+
+        loaded = load_model(model, processes)
+        judge = measured(loaded)
+        if judge is not loaded:
+            typer.echo(LEARNED, err=True)
+        check_weights(judge)
+        if negatives is not None:
+            _classify(judge, negatives, data, as_json)
+            return
+        if plot is not None:
+            _judge(loaded, model, plot, questions, as_json)
+            return
+        report, usual = _rank(judge, _facts(judge, split, data), split, side)
+        if data is None and usual and (processes is None or processes.first):
+            _remember(loaded, model, split, report)
+        if data is None and usual and processes is None:
+            _measure_trust(loaded, model)
+        _print(report, by, as_json)
+
+
+def _rank(
+    judge: SheafEmbedding, facts: Dataset, split: str, side: Side | None
+) -> tuple[LinkPredictionReport, bool]:
+    """The ranks, and whether they are of the sides that a model is judged by."""
     from knowledge_sheaves.evaluation import evaluate as rank
     from knowledge_sheaves.ranking import ranked_side
 
-    loaded = load_model(model)
-    judge = measured(loaded)
-    if judge is not loaded:
-        typer.echo(LEARNED, err=True)
-    check_weights(judge)
-    if negatives is not None:
-        _classify(judge, negatives, data, as_json)
-        return
-    if plot is not None:
-        _judge(loaded, model, plot, questions, as_json)
-        return
     able = ranked_side(judge)
     if side is None and able != "both":
         typer.echo(ONE_SIDE, err=True)
     side = side or able
-    report = rank(judge, _facts(judge, split, data), split, side)
-    if data is None and side == able:
-        _remember(loaded, model, split, report)
-        _measure_trust(loaded, model)
+    return rank(judge, facts, split, side), side == able
+
+
+def _print(report: LinkPredictionReport, by: str | None, as_json: bool) -> None:
     if as_json:
         print_json(report.to_dict())
         return
@@ -147,7 +167,6 @@ def _facts(model: SheafEmbedding, split: str, source: str | None) -> Dataset:
     All other facts that the data set has are known, too.
     """
     from knowledge_sheaves.embedding.storage import dataset_of
-    from knowledge_sheaves.errors import InputError
     from knowledge_sheaves.evaluation.matching import with_splits
     from knowledge_sheaves.graph.readers import load
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knowledge_sheaves.cli.models import Folder, load_model
 from knowledge_sheaves.cli.output import AsJson, Top, print_json, print_table, without_empty
 from knowledge_sheaves.cli.solvers import Known, Search
+from knowledge_sheaves.cli.together import Sharded, taking_part
+
+if TYPE_CHECKING:
+    from knowledge_sheaves.ranking import Predictor
+    from knowledge_sheaves.ranking.prediction import Predictions
 
 
 def predict(
@@ -20,6 +25,7 @@ def predict(
     new: Annotated[bool, typer.Option("--new", help="Leave out what is known already.")] = False,
     known: Known = "all",
     search: Search = "auto",
+    sharded: Sharded = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict what is missing: give two of --head, --relation and --tail.
@@ -33,11 +39,20 @@ def predict(
       sheaves predict model/ --relation causes --tail disease_or_syndrome --new
       sheaves predict model/ --head virus --tail disease_or_syndrome
     """
-    from knowledge_sheaves.ranking import Predictor, temperature
-
     asked = {"head": head, "relation": relation, "tail": tail}
-    predictor = Predictor(load_model(model), known, search)
-    found = predictor.predict(**asked, top=top, new=new)
+    with taking_part(sharded) as processes:
+        from knowledge_sheaves.ranking import Predictor
+
+        predictor = Predictor(load_model(model, processes), known, search)
+        found = predictor.predict(**asked, top=top, new=new)
+        _print(asked, found, predictor, as_json)
+
+
+def _print(
+    asked: dict[str, str | None], found: Predictions, predictor: Predictor, as_json: bool
+) -> None:
+    from knowledge_sheaves.ranking import temperature
+
     answers = [a.to_dict() for a in found]
     if as_json:
         print_json({"query": asked, "answers": answers, "trust": found.trust})

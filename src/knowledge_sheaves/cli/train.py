@@ -24,10 +24,14 @@ from knowledge_sheaves.cli.settings import (
     Set,
     Threads,
 )
+from knowledge_sheaves.cli.together import Sharded, taking_part
 from knowledge_sheaves.errors import InputError
 
 if TYPE_CHECKING:
     from knowledge_sheaves.embedding import SheafEmbedding
+    from knowledge_sheaves.graph.dataset import Dataset
+    from knowledge_sheaves.processes import Processes
+    from knowledge_sheaves.training.recipes import Plan
 
 INTERRUPTED = 130
 
@@ -62,6 +66,7 @@ def train(
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
     force: Force = False,
+    sharded: Sharded = False,
     *,
     about: DataOptions,
     as_json: AsJson = False,
@@ -81,9 +86,6 @@ def train(
       sheaves train umls --model complex --dim 64 --epochs 5 --out small/
       sheaves train umls --model rotate --dim 32 --epochs 3 --set dropout=0.1 --out rotate/
     """
-    from knowledge_sheaves.embedding.storage import check_target
-    from knowledge_sheaves.training.settings import checked_settings
-
     options = {
         "minutes": minutes,
         "model": model,
@@ -98,24 +100,71 @@ def train(
         "device": device,
         "refit": False if no_refit else None,
     }
-    # What can be refused is refused before hours of training.
-    check_target(out, force or resume)
-    given = checked_settings(config, options, settings, whole=recipe is None)
-    dataset = about.load(data, int(given.get("seed", 0)))
-    check_meant(dataset, force)
+    with taking_part(sharded) as processes:
+        from knowledge_sheaves.embedding.storage import check_target
+        from knowledge_sheaves.training.settings import checked_settings
+
+        # What can be refused is refused before hours of training.
+        check_target(out, force or resume)
+        given = checked_settings(config, options, settings, whole=recipe is None)
+        if processes is not None:
+            _check_sharded(given, resume)
+        dataset = about.load(data, int(given.get("seed", 0)))
+        check_meant(dataset, force)
+        trained = _train(dataset, given, recipe, out, resume, processes)
+        if processes is None:
+            from knowledge_sheaves.evaluation.trust import keep_trust
+
+            keep_trust(trained, out)
+        _report(trained, out, as_json)
+
+
+def _check_sharded(given: dict[str, Any], resume: bool) -> None:
+    """Refuse early what cannot be done by several; one number a row is kept unless said otherwise.
+
+    A run that is resumed has the optimiser that it had.
+    """
+    from knowledge_sheaves.training.settings import configs
+    from knowledge_sheaves.training.sharded import ROWWISE, check_shardable
+
+    if not resume:
+        given.setdefault("optimiser", ROWWISE)
+    check_shardable(configs(given | {"optimiser": given.get("optimiser", ROWWISE)})[1])
+
+
+def _train(
+    dataset: Dataset,
+    given: dict[str, Any],
+    recipe: str | None,
+    out: Path,
+    resume: bool,
+    processes: Processes | None,
+) -> SheafEmbedding:
     from knowledge_sheaves.cli.progress import Display
-    from knowledge_sheaves.evaluation.trust import keep_trust
     from knowledge_sheaves.training import train as run
     from knowledge_sheaves.training.recipes import settle
 
-    plan = settle(dataset, given, recipe, resumed=out if resume else None)
-    say(f"{dataset}\n{plan}", err=True)
+    def chosen() -> Plan:
+        of = out if resume else None
+        return settle(dataset, given, recipe, resumed=of, sharded=processes is not None)
+
+    if processes is None:
+        plan = chosen()
+        say(f"{dataset}\n{plan}", err=True)
+        with Display(dataset.train.num_triples) as display:
+            return run(
+                dataset, plan.model, plan.training, out=out, resume=resume, on_progress=display
+            )
+    from knowledge_sheaves.training.sharded import train_sharded
+
+    # Plans go by how fast a machine is; all have to go by one.
+    plan = processes.from_first(chosen() if processes.first else None)
+    say(f"{dataset}\n{plan}\nSpread over {processes.count} processes.", err=True)
+    if plan.training.refit and dataset.drawn:
+        say("The model is trained once and does not learn the facts that are held out.", err=True)
+    told = plan.model, plan.training
     with Display(dataset.train.num_triples) as display:
-        trained = run(
-            dataset, plan.model, plan.training, out=out, resume=resume, on_progress=display
-        )
-    keep_trust(trained, out)
-    _report(trained, out, as_json)
+        return train_sharded(processes, dataset, *told, out=out, resume=resume, on_progress=display)
 
 
 def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from knowledge_sheaves.embedding.scoring import (
 )
 from knowledge_sheaves.embedding.tables import EntityTables
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph, Relation
+from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.sheaf import Candidates, CellularSheaf
 
 if TYPE_CHECKING:
@@ -87,15 +87,11 @@ class SheafEmbedding(nn.Module):
         heads, tails = [head for head, _ in specs], [tail for _, tail in specs]
         seen = seen_by(self, heads, tails) if config.type_dim else None
         self.maps = RelationMaps(self.n_blocks, heads, tails, through, seen)
-        sizes = (self.widths, self.n_blocks, config.sections)
-        mine = own_columns(self) if config.type_dim else None
-        self.entities = EntityTables(graph.entity_types.astype(np.int64), *sizes, mine)
+        self.entities = self._make_tables()
         size = self.n_blocks * self.maps.rows * config.sections
         self.translations = nn.Parameter(torch.empty(own, size)) if config.translation else None
         columns = 2 if config.biases == "by-end" else 1
-        self.biases = (
-            nn.Parameter(torch.zeros(graph.num_entities, columns)) if config.biases else None
-        )
+        self.biases: Tensor | None = self._make_biases(columns) if config.biases else None
         # A symmetric relation cannot move its entities, nor any relation beyond its dimension.
         heights = torch.tensor(
             [
@@ -128,6 +124,20 @@ class SheafEmbedding(nn.Module):
             torch.manual_seed(seed)
             self.networks = nn.ModuleDict(self.config.energy.networks(self.edges_with_maps))
         self.__dict__.pop("_parts", None)  # they were those of other networks
+
+    def _make_tables(self) -> EntityTables:
+        return EntityTables(*self._table_sizes())
+
+    def _table_sizes(
+        self,
+    ) -> tuple[IntArray, list[int], int, int, tuple[IntArray, BoolArray] | None]:
+        """What entity tables are made from."""
+        kinds = self.graph.entity_types.astype(np.int64)
+        mine = own_columns(self) if self.config.type_dim else None
+        return kinds, self.widths, self.n_blocks, self.config.sections, mine
+
+    def _make_biases(self, columns: int) -> Tensor:
+        return nn.Parameter(torch.zeros(self.graph.num_entities, columns))
 
     def _width(self, name: str, dim: int) -> int:
         if dim % self.n_blocks:
@@ -475,3 +485,7 @@ class SheafEmbedding(nn.Module):
         from knowledge_sheaves.embedding.storage import load
 
         return load(cls, Path(folder))
+
+    def load_another(self, folder: Path) -> SheafEmbedding:
+        """Read another model in the way that this one was read."""
+        return type(self).load(folder)

@@ -23,23 +23,20 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
-from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 import safetensors.numpy
-import safetensors.torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from knowledge_sheaves import __version__
 from knowledge_sheaves.embedding.beside import Kept, statements_of
@@ -73,6 +70,7 @@ from knowledge_sheaves.embedding.folder import (
     sha256,
 )
 from knowledge_sheaves.embedding.numbers import check_weights
+from knowledge_sheaves.embedding.weights import check_size, fill_weights, write_weights
 from knowledge_sheaves.errors import InputError, OutputError
 from knowledge_sheaves.files import (
     as_json,
@@ -201,7 +199,7 @@ def measured(model: SheafEmbedding) -> SheafEmbedding:
         return model
     kept = model.info.measured
     if isinstance(kept, Judge):
-        found = load(type(model), kept.folder)
+        found = model.load_another(kept.folder)
         if found.info is None or found.info.generation != kept.generation:
             raise mixed(kept.folder)
         model.info.measured = kept = found
@@ -214,18 +212,20 @@ def save(
     companions: Mapping[str, str] | None = None,
     *,
     whole: bool = True,
+    write: Callable[[SheafEmbedding, Path, dict[str, str]], None] | None = None,
 ) -> None:
     """Write a model, all or nothing; a model that was in the folder is replaced.
 
     ``companions`` are further files of text that go with it, by name. Statements beside the facts
-    are left out unless the model is to be ``whole``.
+    are left out unless the model is to be ``whole``. ``write`` writes the weights with what their
+    header is to say, where they are not all here.
     """
     check_target(folder)
     check_weights(model)
     companions, generation = companions or {}, secrets.token_hex(8)
     judge, beside = measured(model), statements_of(model) if whole else None
     with replacing(folder, (*OWN, *companions)) as new:
-        _write_sealed(model, new, generation)
+        _write_sealed(model, new, generation, write or write_weights)
         if beside is not None:
             beside.write_parquet(new / STATEMENTS)
         if judge is not model:
@@ -256,7 +256,12 @@ def save(
         model.info.generation = generation
 
 
-def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
+def _write_sealed(
+    model: SheafEmbedding,
+    new: Path,
+    generation: str,
+    write: Callable[[SheafEmbedding, Path, dict[str, str]], None],
+) -> None:
     write_entities(new / ENTITIES, model.graph)
     (new / SCHEMA).write_bytes(encoded(as_json(_schema_data(model.graph))))
     facts = {"train": model.graph.triples, **(model.info.held_out if model.info else {})}
@@ -265,11 +270,10 @@ def _write_sealed(model: SheafEmbedding, new: Path, generation: str) -> None:
     if model.graph.classes is not None:
         facts[CLASSES] = model.graph.classes.pairs
     rows = {name: np.ascontiguousarray(triples) for name, triples in facts.items()}
-    weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     header = {GENERATION: generation}
     with tensors_written():
         safetensors.numpy.save_file(rows, new / FACTS, metadata=header)
-        safetensors.torch.save_file(weights, new / WEIGHTS, metadata=header)
+        write(model, new / WEIGHTS, header)
     for name in (FACTS, WEIGHTS):  # safetensors lets nobody else read what it writes
         (new / name).chmod((new / ENTITIES).stat().st_mode)
 
@@ -328,9 +332,16 @@ def _measured_text(metrics: Mapping[str, Any], generation: str | None) -> str:
     return as_json(sealed(_plain({**metrics, GENERATION: generation})))
 
 
-def load(cls: type[Model], folder: Path) -> Model:
-    """Read a model; whatever is wrong with its folder is one sentence that names the file."""
-    model = reading(folder, lambda place: _read_model(cls, place))
+def load(
+    make: Callable[[SheafConfig, KnowledgeGraph, int | None], Model],
+    folder: Path,
+    fill: Callable[[Model, Path], None] | None = None,
+) -> Model:
+    """Read a model; whatever is wrong with its folder is one sentence that names the file.
+
+    ``fill`` gives the model that was made the weights of a file, where not all of them are wanted.
+    """
+    model = reading(folder, lambda place: _read_model(make, place, fill or fill_weights))
     if model.info is None:
         return model
     # Some is read when it is needed; by then the folder is in its place again.
@@ -383,7 +394,11 @@ def _plain(data: object) -> Any:
     return json.loads(json.dumps(data, default=str))
 
 
-def _read_model(cls: type[Model], folder: Path) -> Model:
+def _read_model(
+    make: Callable[[SheafConfig, KnowledgeGraph, int | None], Model],
+    folder: Path,
+    fill: Callable[[Model, Path], None],
+) -> Model:
     config = read_config(folder)
     check_sealed(folder, config, HASHED)
     said = read_file(folder / SCHEMA, lambda path: read_json(path))
@@ -397,9 +412,9 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
             folder / SCHEMA, lambda _: Classes.from_dict(types, pairs, graph.num_entities)
         )
     choices = read_file(folder / CONFIG, lambda _: SheafConfig.from_dict(config["model"]))
-    read_file(folder / WEIGHTS, lambda path: _check_size(path, choices, graph))
-    model = read_file(folder / CONFIG, lambda _: cls(choices, graph, None))
-    read_file(folder / WEIGHTS, lambda path: _fill(model, path))
+    read_file(folder / WEIGHTS, lambda path: check_size(path, choices, graph))
+    model = read_file(folder / CONFIG, lambda _: make(choices, graph, None))
+    read_file(folder / WEIGHTS, lambda path: fill(model, path))
     if config.get("info") is not None:
         model.info = read_file(folder / CONFIG, lambda _: _info(config["info"]))
         model.info.false = facts.pop(FALSE, _no_triples())
@@ -417,37 +432,3 @@ def _read_model(cls: type[Model], folder: Path) -> Model:
 def _info(data: Mapping[str, Any]) -> ModelInfo:
     known = {f.name for f in fields(ModelInfo)}
     return ModelInfo(**{name: value for name, value in data.items() if name in known})
-
-
-def _check_size(path: Path, choices: SheafConfig, graph: KnowledgeGraph) -> None:
-    """Refuse sizes that the file does not bear out before memory is taken for them."""
-    with safe_open(path, framework="np") as file:
-        shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
-    held = sum(math.prod(shape) for shape in shapes)
-    counts = np.bincount(graph.entity_types, minlength=len(graph.schema.types)).tolist()
-    dims = [kind.dim or choices.dim for kind in graph.schema.types]
-    needed = sum(map(mul, counts, dims)) * choices.sections
-    if needed > held:
-        raise InputError(
-            f"the weights do not fit the configuration: {graph.num_entities:,} entities need "
-            f"{needed:,} numbers, and there are {held:,}; take {CONFIG} and {WEIGHTS} from the "
-            "same model."
-        )
-
-
-def _fill(model: SheafEmbedding, path: Path) -> None:
-    weights = safetensors.torch.load_file(path)
-    wanted = model.state_dict()
-    shapes = {name: list(t.shape) for name, t in wanted.items()}
-    found = {name: list(t.shape) for name, t in weights.items()}
-    for name in sorted(shapes.keys() | found.keys()):
-        if shapes.get(name) != found.get(name):
-            raise InputError(
-                f"the weights do not fit the configuration: {name!r} should have the shape "
-                f"{shapes.get(name, 'of nothing')}, not {found.get(name, 'of nothing')}; take "
-                f"{CONFIG} and {WEIGHTS} from the same model."
-            )
-    model.to(next(iter(weights.values())).dtype)
-    # Tables stay where they are mapped from: what nobody looks at is not read. What is mapped
-    # cannot be replaced on Windows.
-    model.load_state_dict(weights, assign=os.name != "nt")

@@ -56,14 +56,18 @@ class EntityTables(nn.Module):
                 self.span[kind] = (table, int(low), int(high))
         self.register_buffer("table_of", torch.from_numpy(tables), persistent=False)
         self.register_buffer("row_of", torch.from_numpy(rows), persistent=False)
-        self.tables = nn.ParameterList(
-            nn.Parameter(torch.empty(size, n_blocks * width * sections))
+        self.sizes = [
+            (size, n_blocks * width * sections)
             for size, width in zip(sizes, self.widths, strict=True)
-        )
+        ]
         self.shared = own is None
         groups, columns = own or (np.zeros(0, np.int64), np.zeros((0, 0), bool))
         self.register_buffer("group_of", torch.from_numpy(groups), persistent=False)
         self.register_buffer("own", torch.from_numpy(columns), persistent=False)
+        self.tables = nn.ParameterList(self._make_tables())
+
+    def _make_tables(self) -> list[nn.Parameter]:
+        return [nn.Parameter(torch.empty(size)) for size in self.sizes]
 
     @property
     def width(self) -> int:
@@ -104,7 +108,7 @@ class EntityTables(nn.Module):
         to False for an optimiser that cannot take that.
         """
         width = self.width if width is None else width
-        if len(self.tables) == 1:
+        if len(self.sizes) == 1:
             vectors = self._rows(0, self.row_of[entities])
             return self._fit(vectors if self.shared else vectors * self._mine(entities), width)
         tables = self.table_of[entities]
@@ -116,7 +120,7 @@ class EntityTables(nn.Module):
                 out = part.new_zeros(len(entities), *part.shape[1:])
             out = out.index_copy(0, mine, part)
         if out is None:
-            return self.tables[0].new_zeros(0, self.n_blocks, width, self.sections)
+            return self._fit(self._rows(0, entities), width)
         return out
 
     def _rows(self, table: int, rows: Tensor) -> Tensor:

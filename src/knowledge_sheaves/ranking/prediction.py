@@ -19,13 +19,15 @@ from knowledge_sheaves.embedding.known import (
     known_splits,
 )
 from knowledge_sheaves.embedding.numbers import check_scores
-from knowledge_sheaves.embedding.search.ends import best_ends
+from knowledge_sheaves.embedding.search.ends import BestEnds, best_ends
 from knowledge_sheaves.embedding.search.kept import AUTO, search_mode
+from knowledge_sheaves.embedding.shards import ShardedEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 from knowledge_sheaves.notebook import Framed, table
+from knowledge_sheaves.ranking.shards import best_of_shards
 from knowledge_sheaves.ranking.temperature import temperature
 from knowledge_sheaves.ranking.trust import (
     UNMEASURED,
@@ -164,12 +166,7 @@ class Predictor:
         part = self._part(target, entity, name)
         false = self._false(target, entity, name)
         known = self._known(target, entity, name)
-        best = best_ends(
-            *(self.model, target, part, entity, top, search_mode(self.model, self.search)),
-            tau=self.tau,
-            impossible=false,
-            unwanted=list(known) if new else [],
-        )
+        best = self._found(target, part, entity, top, false, list(known) if new else [])
         if best is not None:
             answers, self.notes = best.ids.numpy(), best.notes
         else:
@@ -186,6 +183,22 @@ class Predictor:
                 answers.tolist(), energies.tolist(), chances.tolist(), strict=True
             )
         ]
+
+    def _found(
+        self,
+        target: End,
+        edge: int,
+        entity: int,
+        top: int,
+        false: list[int],
+        unwanted: list[int],
+    ) -> BestEnds | None:
+        """The best answers by an index, or of all processes that have some of the entities."""
+        asked = self.model, target, edge, entity, top
+        if isinstance(self.model, ShardedEmbedding):
+            return best_of_shards(self.model, *asked[1:], self.tau, false, unwanted)
+        mode = search_mode(self.model, self.search)
+        return best_ends(*asked, mode, tau=self.tau, impossible=false, unwanted=unwanted)
 
     def _part(self, target: End, entity: int, name: str) -> int:
         """An edge of the relation that fits the type of the given end."""

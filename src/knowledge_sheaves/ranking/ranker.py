@@ -154,7 +154,7 @@ def rank_among(
             possible = width - others.counts
         else:
             possible = _true(torch.lt(block, torch.inf, out=scratch[: len(rows)])).cpu().numpy()
-        lower, up_to = _count(block, true, mine.offsets, scratch)
+        lower, up_to = count_below(block, true, mine.offsets, scratch)
         rivals = width - others.counts[mine.rows]
         # Nothing is worse than infinity. All else that no number is, is worse than a number.
         worst = true.isposinf().cpu().numpy()
@@ -181,7 +181,7 @@ def to_index(ids: IntArray, like: Tensor) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64, copy=False)).to(like.device)
 
 
-def _count(
+def count_below(
     block: Tensor, true: Tensor, starts: IntArray, scratch: Tensor
 ) -> tuple[IntArray, IntArray]:
     """Count, for each true energy, the energies of its row that are below it, and up to it."""

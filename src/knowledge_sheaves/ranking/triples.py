@@ -20,10 +20,12 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafConfig
+from knowledge_sheaves.embedding.shards import ShardedEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import as_triples, check_ids, offsets_of
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, Lists, SideRanks, chunks, rank_among
+from knowledge_sheaves.ranking.shards import rank_among_shards
 
 Side: TypeAlias = Literal["head", "tail", "both"]
 
@@ -117,24 +119,40 @@ def rank_triples(
     def known_heads(asked: IntArray, by: IntArray) -> tuple[IntArray, IntArray]:
         return facts.heads_many(names[by], asked)
 
-    def score_tails(asked: Tensor, by: Tensor) -> Tensor:
-        return model.score_tails(asked, by, *(() if few is None else (few.tensor,)))
-
-    def score_heads(asked: Tensor, by: Tensor) -> Tensor:
-        return model.score_heads(by, asked, *(() if few is None else (few.tensor,)))
-
     size = facts.num_entities if few is None else len(few.ids)
-    rank = partial(_rank_side, size, memory_limit, few)
+    rank = partial(_rank_side, size, memory_limit)
+    by_tail, by_head = _Queries.group(heads, edges, tails), _Queries.group(tails, edges, heads)
     with torch.no_grad():
         return Ranks(
             rows,
             head=None
             if side == "tail"
-            else rank(score_heads, known_heads, _Queries.group(tails, edges, heads)),
+            else rank(_ranking(model, "head", few), known_heads, by_head),
             tail=None
             if side == "head"
-            else rank(score_tails, known_tails, _Queries.group(heads, edges, tails)),
+            else rank(_ranking(model, "tail", few), known_tails, by_tail),
         )
+
+
+RankAnswers: TypeAlias = Callable[[Tensor, Tensor, Lists, Lists], SideRanks]
+
+
+def _ranking(model: Scorer, target: Literal["head", "tail"], few: _Few | None) -> RankAnswers:
+    """How answers at one end are ranked: by the energies of all or a few, wherever those are."""
+    if isinstance(model, ShardedEmbedding) and few is None:
+        return partial(rank_among_shards, model, target)
+    some = () if few is None else (few.tensor,)
+
+    def rank(asked: Tensor, edges: Tensor, ranked: Lists, known: Lists) -> SideRanks:
+        if target == "tail":
+            scores = model.score_tails(asked, edges, *some)
+        else:
+            scores = model.score_heads(edges, asked, *some)
+        if few is not None:
+            ranked, known = few.lists(ranked), few.lists(known)
+        return rank_among(scores, ranked, known, overwrite=True)
+
+    return rank
 
 
 class _Few:
@@ -215,17 +233,13 @@ class _Queries:
 def _rank_side(
     num_entities: int,
     memory_limit: int,
-    few: _Few | None,
-    score: Callable[[Tensor, Tensor], Tensor],
+    rank: RankAnswers,
     lookup: Callable[[IntArray, IntArray], tuple[IntArray, IntArray]],
     queries: _Queries,
 ) -> SideRanks:
     found = []
     for part in chunks(len(queries.asked), num_entities, memory_limit):
         asked, edges = queries.asked[part], queries.edges[part]
-        scores = score(torch.from_numpy(asked), torch.from_numpy(edges))
-        ranked, known = queries.ranked(part), Lists(*lookup(asked, edges))
-        if few is not None:
-            ranked, known = few.lists(ranked), few.lists(known)
-        found.append(rank_among(scores, ranked, known, overwrite=True))
+        ids, by = torch.from_numpy(asked), torch.from_numpy(edges)
+        found.append(rank(ids, by, queries.ranked(part), Lists(*lookup(asked, edges))))
     return SideRanks.concatenate(found)[np.argsort(queries.order)]

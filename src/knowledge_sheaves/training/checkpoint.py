@@ -29,6 +29,8 @@ KNOWN: dict[str, type | tuple[type, ...]] = {
     "settings": dict,
 }
 """What a run must know to go on, and of which kind."""
+MANIFEST = "checkpoint.json"
+"""What a checkpoint of several processes, which is a folder, says of itself."""
 
 
 def checkpoint_beside(folder: Path) -> Path:
@@ -38,6 +40,15 @@ def checkpoint_beside(folder: Path) -> Path:
     'model.checkpoint.safetensors'
     """
     return folder.with_name(f"{folder.name}.checkpoint.safetensors")
+
+
+def shards_beside(folder: Path) -> Path:
+    """Where a run on several processes keeps its checkpoint, a folder.
+
+    >>> shards_beside(Path("model")).name
+    'model.checkpoint'
+    """
+    return folder.with_name(f"{folder.name}.checkpoint")
 
 
 def save_checkpoint(
@@ -88,7 +99,7 @@ def _tensors(
         if each is not None
         for k, v in each.state_dict().items()
     }
-    return tensors | {f"optimiser/{k}": v for k, v in _optimiser_state(optimiser).items()}
+    return tensors | {f"optimiser/{k}": v for k, v in optimiser_state(optimiser).items()}
 
 
 def asked_settings(path: Path) -> dict[str, Any]:
@@ -98,8 +109,11 @@ def asked_settings(path: Path) -> dict[str, Any]:
     {}
     """
     try:
-        with safe_open(path, framework="pt") as file:
-            told = json.loads((file.metadata() or {})["facts"])
+        if path.is_dir():
+            told = json.loads((path / MANIFEST).read_bytes())["facts"]
+        else:
+            with safe_open(path, framework="pt") as file:
+                told = json.loads((file.metadata() or {})["facts"])
         return dict(told["asked"])
     except (OSError, SafetensorError, *UNFIT):  # what is wrong with it is said when it is loaded
         return {}
@@ -128,8 +142,7 @@ def load_checkpoint(
             f"The checkpoint {path} was changed after it was written (its checksum is wrong): "
             "delete it to start afresh."
         )
-    if not all(isinstance(told.get(name), kind) for name, kind in KNOWN.items()):
-        raise InputError(f"The checkpoint {path} is not one of ours: delete it to start afresh.")
+    check_known(told, path)
     parts: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")
@@ -138,9 +151,17 @@ def load_checkpoint(
         model.load_state_dict(parts.pop("model"))
         state = parts.pop("optimiser")
         with torch.no_grad():
-            for name, value in _optimiser_state(optimiser).items():
+            for name, value in optimiser_state(optimiser).items():
                 value.copy_(state[name])
     return facts, parts
+
+
+def check_known(facts: object, path: Path) -> dict[str, Any]:
+    """What a checkpoint says of its run, if that is all that a run must know."""
+    told = facts if isinstance(facts, dict) else {}
+    if not all(isinstance(told.get(name), kind) for name, kind in KNOWN.items()):
+        raise InputError(f"The checkpoint {path} is not one of ours: delete it to start afresh.")
+    return told
 
 
 @contextmanager
@@ -164,7 +185,8 @@ def _digest(said: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _optimiser_state(optimiser: RowOptimiser) -> dict[str, Tensor]:
+def optimiser_state(optimiser: RowOptimiser) -> dict[str, Tensor]:
+    """What an optimiser keeps, by the number of the parameter and a name."""
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     return {
         f"{number}/{name}": value

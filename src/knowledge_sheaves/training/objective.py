@@ -70,6 +70,21 @@ class Objective(nn.Module):
             loss = loss + self.config.subproperty_weight * self._implication(batch.triples)
         return loss + self._regularise(x_h, x_t, edges)
 
+    def entities(self, batch: Batch) -> Tensor:
+        """All entities that the loss of a batch looks at; some may be there several times."""
+        parts = [batch.triples[:, ::2].flatten()]
+        if batch.corrupted is not None:
+            parts.append(batch.corrupted[:, ::2].flatten())
+        if batch.negatives is not None:
+            parts.append(batch.negatives)
+        elif isinstance(self.loss, CandidateLoss) and not batch.alone:
+            parts.append(self.model.entities_of_type(batch.kind))
+        if batch.pairs is not None:
+            for side in batch.pairs[:2]:
+                triples = torch.from_numpy(np.array(side.triples, dtype=np.int64))
+                parts.append(triples[:, ::2].flatten())
+        return torch.cat(parts)
+
     def _implication(self, triples: Tensor) -> Tensor:
         """How much worse facts are as facts of the relations that theirs are subproperties of."""
         assert self.implied is not None, "asked for only where there are any"
@@ -157,7 +172,7 @@ class Objective(nn.Module):
         """How hard it is to tell the relation from the two entities."""
         heads, edges, tails = batch.triples.unbind(1)
         types = torch.from_numpy(self.model.edge_types).to(edges.device)
-        total = self.model.entities.tables[0].new_zeros(())
+        total = self.model.radius.new_zeros(())
         for pair in types[edges].unique(dim=0):
             options = (types == pair).all(1).nonzero().squeeze(1)
             mine = (types[edges] == pair).all(1)

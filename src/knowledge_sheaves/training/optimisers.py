@@ -7,17 +7,18 @@ and so are these updates. (torch's own Adagrad does it too, in many more passes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 
 class RowOptimiser(torch.optim.Optimizer):
     """Updates whole tensors for dense gradients and single rows for sparse ones."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, **defaults: Any) -> None:
+    def __init__(self, parameters: ParamsT, lr: float, **defaults: Any) -> None:
         super().__init__(parameters, {"lr": lr, **defaults})
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -54,7 +55,7 @@ class RowOptimiser(torch.optim.Optimizer):
 class RowAdagrad(RowOptimiser):
     """Adagrad: every coordinate's step shrinks with the sum of its squared gradients."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-10) -> None:
+    def __init__(self, parameters: ParamsT, lr: float, eps: float = 1e-10) -> None:
         super().__init__(parameters, lr, eps=eps)
 
     def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -71,7 +72,7 @@ class RowwiseAdagrad(RowOptimiser):
     What is kept beside a table is then a hundredth of it, and not as much again.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, eps: float = 1e-10) -> None:
+    def __init__(self, parameters: ParamsT, lr: float, eps: float = 1e-10) -> None:
         super().__init__(parameters, lr, eps=eps)
 
     def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -89,7 +90,7 @@ class RowAdam(RowOptimiser):
 
     def __init__(
         self,
-        parameters: Iterable[nn.Parameter],
+        parameters: ParamsT,
         lr: float,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

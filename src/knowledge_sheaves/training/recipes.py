@@ -22,7 +22,11 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.vocabulary import suggestion
-from knowledge_sheaves.training.checkpoint import asked_settings, checkpoint_beside
+from knowledge_sheaves.training.checkpoint import (
+    asked_settings,
+    checkpoint_beside,
+    shards_beside,
+)
 from knowledge_sheaves.training.config import TrainingConfig
 from knowledge_sheaves.training.room import COPIES, NUMBER_BYTES, machine_bytes
 from knowledge_sheaves.training.settings import configs
@@ -82,14 +86,16 @@ def settle(
     recipe: str | None = None,
     *,
     resumed: str | Path | None = None,
+    sharded: bool = False,
 ) -> Plan:
     """What to train, by what the user says: a recipe, a model with its options, or neither.
 
     A run that is ``resumed`` goes on with the settings that it had: by now the machine may be
-    faster or slower.
+    faster or slower. One that is ``sharded`` has its checkpoint in a folder.
     """
     if resumed is not None:
-        before = asked_settings(checkpoint_beside(Path(resumed)))
+        beside = shards_beside if sharded else checkpoint_beside
+        before = asked_settings(beside(Path(resumed)))
         if "model" in given:
             before = {name: before[name] for name in TrainingConfig.names() if name in before}
         return Plan(*configs(before | dict(given)))
@@ -222,9 +228,9 @@ def machine_speed(threads: int | None = None, device: str = "cpu") -> float:
     run = Run(Dataset(graph), model, training, None, None)
     run.pass_over(0)  # the first steps are slower
     started = time.perf_counter()
-    for epoch in range(1, ROUNDS + 1):  # counted, because processes that share a run go in step
+    for epoch in range(1, ROUNDS + 1):
         run.pass_over(epoch)
-    seconds = run.processes.mean(time.perf_counter() - started) / ROUNDS
+    seconds = (time.perf_counter() - started) / ROUNDS
     torch.set_rng_state(state)
     size = Size(graph.num_entities, 10, graph.num_triples)
     return epoch_seconds(size, model, training, 1.0) / seconds

@@ -75,7 +75,7 @@ class Refit(Run):
         except KeyboardInterrupt:  # in its first epoch; the model of the first run is whole
             self.interrupted = True
             return self._finish()
-        if self.out is not None and self._first and not self.interrupted:
+        if self.out is not None and not self.interrupted:
             checkpoint_beside(self.out).unlink(missing_ok=True)
         return found
 
@@ -87,7 +87,6 @@ class Refit(Run):
     def _finish(self) -> SheafEmbedding:
         if not self.interrupted:
             return super()._finish()
-        self.processes.close()
         assert self.chosen.info is not None, "a run says how it went"
         self.chosen.info.training["interrupted"] = True
         return self.chosen

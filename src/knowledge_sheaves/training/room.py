@@ -31,14 +31,18 @@ def training_bytes(model: SheafConfig, graph: KnowledgeGraph) -> int:
     return (numbers + edges * maps) * NUMBER_BYTES * COPIES
 
 
-def check_room(model: SheafConfig, graph: KnowledgeGraph) -> None:
-    """Refuse a model that this machine cannot hold, and say what it would take."""
+def check_room(model: SheafConfig, graph: KnowledgeGraph, processes: int = 1) -> None:
+    """Refuse a model that this machine cannot hold, and say what it would take.
+
+    Spread over ``processes``, a machine must hold the share of one at least.
+    """
     needed, have = training_bytes(model, graph), machine_bytes()
-    if have is not None and needed > have:
+    if have is not None and needed // processes > have:
         raise InputError(
             f"{model.name} with dim {model.dim} takes about {_gigabytes(needed)} to train on "
             f"{graph.num_entities:,} entities and {len(graph.schema.relations):,} relations, and "
-            f"this machine has {_gigabytes(have)}: choose a smaller dim."
+            f"this machine has {_gigabytes(have)}: choose a smaller dim, or spread it over more "
+            "machines (--sharded)."
         )
 
 

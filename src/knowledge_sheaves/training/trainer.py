@@ -21,7 +21,7 @@ from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.memory import peak_memory
 from knowledge_sheaves.ranking import RankMetrics, fit_temperature, rank_triples, ranked_side
-from knowledge_sheaves.training.batches import Batches
+from knowledge_sheaves.training.batches import Batch, Batches
 from knowledge_sheaves.training.checkpoint import (
     checkpoint_beside,
     fitting,
@@ -35,7 +35,6 @@ from knowledge_sheaves.training.contrast import Contrast, total_score
 from knowledge_sheaves.training.loggers import curve_text, make_log
 from knowledge_sheaves.training.objective import Objective
 from knowledge_sheaves.training.optimisers import OPTIMISERS, RowOptimiser
-from knowledge_sheaves.training.parallel import Processes
 from knowledge_sheaves.training.room import check_room
 
 # How often an epoch's weights enter their average: those of neighbouring steps hardly differ.
@@ -86,22 +85,22 @@ class Run:
         if dataset.train.num_triples == 0:
             raise InputError("There is nothing to learn from: the training graph has no triples.")
         self.followed = followed
-        check_room(model, dataset.train)
+        check_room(model, dataset.train, self._processes)
         if training.threads:
             torch.set_num_threads(training.threads)
         self.dataset, self.training, self.out = dataset, training, out
         self.on_progress = on_progress
-        self.processes = Processes()
         self.device = _device(training.device)
         torch.manual_seed(training.seed)
-        self.model = SheafEmbedding(model, dataset.train, training.seed).to(self.device)
+        self.model = self._make_model(model).to(self.device)
         known = self.model, dataset.train, training
         self.contrast = Contrast(*known, pairs, dataset.false, scoring)
-        self.batches = Batches(*known, self.processes.rank, self.processes.count, self.contrast)
+        self.batches = Batches(*known, self._rank, self._processes, self.contrast)
         self.objective = Objective(*known, scoring)
         self.learned = [p for p in self.model.parameters() if p.numel()]
         make = OPTIMISERS[training.optimiser]
-        self.optimiser: RowOptimiser = make(self.learned, lr=training.learning_rate)
+        learned = [{"params": self.learned}]  # which may be none, where tables are elsewhere
+        self.optimiser: RowOptimiser = make(learned, lr=training.learning_rate)
         self.average = copy.deepcopy(self.model) if training.averaging else None
         self.best: SheafEmbedding | None = None
         self.best_mrr: float | None = None
@@ -111,12 +110,61 @@ class Run:
         self.spent = 0.0  # with the time of validation
         self.interrupted = False
 
+    # What one process does by itself; several do it together (`training.sharded`).
+
+    _rank, _processes = 0, 1
+
+    def _make_model(self, model: SheafConfig) -> SheafEmbedding:
+        return SheafEmbedding(model, self.dataset.train, self.training.seed)
+
+    def _check_place(self, out: Path) -> None:
+        check_target(out)
+        others = {"best": self.model, "average": self.average}
+        check_place(out, room_needed(self.model, self.optimiser, others))
+
+    def _step(self, batch: Batch) -> float:
+        """Learn from a batch, and return what it cost."""
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.objective(batch)
+        loss.backward()
+        self.optimiser.step()
+        return float(loss.detach())
+
+    def _mean(self, value: float) -> float:
+        """The mean of a number over all processes."""
+        return value
+
+    def _keep_best(self) -> None:
+        self.best = self._copy_of(self.judged)
+
+    def _write_checkpoint(self, facts: dict[str, Any]) -> None:
+        others = {"best": self.best, "average": self.average}
+        save_checkpoint(self._checkpoint, self.model, self.optimiser, others, facts)
+
+    def _read_checkpoint(self) -> dict[str, Any]:
+        """Bring the weights back, and return what is known of the run."""
+        facts, others = load_checkpoint(self._checkpoint, self.model, self.optimiser)
+        self._check_settings(facts["settings"])
+        with fitting(self._checkpoint):
+            if "best" in others:
+                self.best = copy.deepcopy(self.model)
+                self.best.load_state_dict(others["best"])
+            if self.average is not None:
+                self.average.load_state_dict(others["average"])
+        return facts
+
+    def _save(self, best: SheafEmbedding, out: Path) -> None:
+        save(best, out, {"training.csv": curve_text(self._shown)})
+        self._best_file.unlink(missing_ok=True)
+        if not self.interrupted and not self.followed:
+            self._checkpoint.unlink(missing_ok=True)
+
+    # The run.
+
     def go(self, resume: bool) -> SheafEmbedding:
         start = self._resume() if resume else 0
-        if self.out is not None and self._first:
-            check_target(self.out)
-            others = {"best": self.model, "average": self.average}
-            check_place(self.out, room_needed(self.model, self.optimiser, others))
+        if self.out is not None:
+            self._check_place(self.out)
         settings = self.model.config.to_dict() | self.training.to_dict()
         log = make_log(self.training.logger, self.out or Path(), settings) if self._first else None
         try:
@@ -135,37 +183,33 @@ class Run:
 
     @property
     def _first(self) -> bool:
-        return self.processes.first
+        return self._rank == 0
 
     def _epoch(self, epoch: int) -> dict[str, float]:
         started = time.perf_counter()
         numbers = {"epoch": epoch + 1.0, "loss": self.pass_over(epoch)}
         # All processes go by one clock, so that they stop after the same epoch.
-        numbers["seconds"] = took = round(self.processes.mean(time.perf_counter() - started), 3)
+        numbers["seconds"] = took = round(self._mean(time.perf_counter() - started), 3)
         self.seconds += took
         due = (epoch + 1) % self.training.validate_every == 0 or epoch + 1 == self.training.epochs
         if due or self._late(self.spent + took, took):
             numbers |= self._validate()
-        self.spent += self.processes.mean(time.perf_counter() - started)
+        self.spent += self._mean(time.perf_counter() - started)
         return numbers
 
     def pass_over(self, epoch: int) -> float:
         """Take a step for every batch of an epoch, and return the mean loss."""
         started = time.perf_counter()
-        losses, count, steps = 0.0, 0, max(1, len(self.batches) // self.processes.count)
+        losses, count, steps = 0.0, 0, max(1, len(self.batches) // self._processes)
         self.objective.train()
         # Dropout draws from the global generator: seeded by epoch, so that a resumed run repeats.
         torch.manual_seed(self.training.seed * 7919 + epoch)
         for batch in self.batches.epoch(epoch):
-            self.optimiser.zero_grad(set_to_none=True)
-            loss = self.objective(batch)
-            loss.backward()
-            self.processes.average(self.learned)
-            self.optimiser.step()
+            loss = self._step(batch)
             if self.training.normalise:
                 self._normalise()
             self._average(epoch * steps + count + 1, steps)
-            losses, count = losses + self.processes.mean(float(loss.detach())), count + 1
+            losses, count = losses + self._mean(loss), count + 1
             if not np.isfinite(losses):
                 raise InputError(
                     f"The loss is no longer a number in epoch {epoch + 1}: try a smaller "
@@ -238,7 +282,8 @@ class Run:
         if mrr is not None:
             self.stale = 0 if improved else self.stale + 1
         if improved:
-            self.best_mrr, self.best = mrr, self._copy_of(self.judged)
+            self.best_mrr = mrr
+            self._keep_best()
         if self.on_progress and self._first:
             count = len(self.batches)
             self.on_progress(
@@ -253,7 +298,7 @@ class Run:
                     numbers,
                 )
             )
-        if self.out is not None and self._first:
+        if self.out is not None:
             last = epoch + 1 == self.training.epochs or self._over
             if (epoch + 1) % self.training.checkpoint_every == 0 or last:
                 facts = {
@@ -266,8 +311,7 @@ class Run:
                     "settings": self._settings(),
                     "asked": self.model.config.to_dict() | self.training.to_dict(),
                 }
-                others = {"best": self.best, "average": self.average}
-                save_checkpoint(self._checkpoint, self.model, self.optimiser, others, facts)
+                self._write_checkpoint(facts)
 
     def _copy_of(self, model: SheafEmbedding) -> SheafEmbedding:
         """The model as it is now: in memory, or, where it is large, in a file that is mapped."""
@@ -297,38 +341,30 @@ class Run:
             raise InputError(
                 f"There is no run to resume: {where} is missing. Train without resume."
             )
-        facts, others = load_checkpoint(self._checkpoint, self.model, self.optimiser)
+        facts = self._read_checkpoint()
+        self.best_mrr, self.stale = facts.get("best_mrr"), facts["stale"]
+        self.curve, self.seconds = facts["curve"], facts["seconds"]
+        self.spent = facts.get("spent", self.seconds)
+        return int(facts["epoch"])
+
+    def _check_settings(self, told: dict[str, Any]) -> None:
+        """Refuse to go on with a run that was asked for otherwise."""
         # A run that is older than an option had it as by default.
-        before = TrainingConfig().to_dict() | facts["settings"]
+        before = TrainingConfig().to_dict() | told
         changed = [k for k, v in self._settings().items() if before.get(k, v) != v]
         if changed:
             raise InputError(
                 f"The run in {self._checkpoint} had other settings for {', '.join(changed)}: use "
                 f"the same ones, or train without resume."
             )
-        with fitting(self._checkpoint):
-            if "best" in others:
-                self.best = copy.deepcopy(self.model)
-                self.best.load_state_dict(others["best"])
-            if self.average is not None:
-                self.average.load_state_dict(others["average"])
-        self.best_mrr, self.stale = facts.get("best_mrr"), facts["stale"]
-        self.curve, self.seconds = facts["curve"], facts["seconds"]
-        self.spent = facts.get("spent", self.seconds)
-        return int(facts["epoch"])
 
     def _finish(self) -> SheafEmbedding:
-        if self.interrupted or not self.followed:
-            self.processes.close()
         best = self.best if self.best is not None else self.judged
         best = best.to("cpu")
         best.refresh()
         best.info = self._info(best)
-        if self.out is not None and self._first:
-            save(best, self.out, {"training.csv": curve_text(self._shown)})
-            self._best_file.unlink(missing_ok=True)
-            if not self.interrupted and not self.followed:
-                self._checkpoint.unlink(missing_ok=True)
+        if self.out is not None:
+            self._save(best, self.out)
         return best
 
     @property
