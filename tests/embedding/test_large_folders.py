@@ -14,10 +14,13 @@ import torch
 import knowledge_sheaves as ks
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, entity_file, model_config
 from knowledge_sheaves.embedding.about import describe, describe_folder
+from knowledge_sheaves.embedding.check import check_model
+from knowledge_sheaves.embedding.storage import save
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Vocabulary
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import raw
+from knowledge_sheaves.ranking.loss import sample_mrr
 
 STRANGE = ["tab\tin it", "line\nend", "back\\slash", 'quote"', "", "Ünïcode", " blank "]
 
@@ -146,3 +149,37 @@ def test_a_graph_of_many_names_is_read_alike(
         assert one.hash == other.hash
         assert list(one.train.entities) == list(other.train.entities)
         assert (one.train.triples == other.train.triples).all()
+
+
+@pytest.mark.parametrize(("tables", "share"), [("fp16", 0.5), ("int8", 0.3)])
+def test_tables_in_fewer_bits_are_read_back(tables: str, share: float, tmp_path: Path) -> None:
+    data = ks.read("nations")
+    model = SheafEmbedding(model_config("complex", dim=256), data.train)
+    torch.nn.init.normal_(model.entities.tables[0])
+    model.refresh()
+    model.info = ModelInfo.of(data)
+    save(model, tmp_path / "plain")
+    save(model, tmp_path / tables, tables=tables)
+    again = SheafEmbedding.load(tmp_path / tables)
+    table, found = model.entities.tables[0], again.entities.tables[0]
+    assert found.dtype == torch.float32
+    assert 0 < float((table - found).abs().max()) <= float(table.abs().max()) / 127
+    files = (tmp_path / "plain" / "weights.safetensors", tmp_path / tables / "weights.safetensors")
+    maps = sum(p.numel() * 4 for n, p in model.named_parameters() if not n.startswith("entities"))
+    before, after = (file.stat().st_size - maps for file in files)
+    assert after < share * before + 2000
+    assert not any(found.problem for found in check_model(tmp_path / tables))
+    mrr, facts = sample_mrr(again)
+    assert mrr == pytest.approx(sample_mrr(model)[0], abs=0.05)
+    assert facts == "199 facts of valid"
+    again.save(tmp_path / "wide")
+    assert torch.equal(SheafEmbedding.load(tmp_path / "wide").entities.tables[0], found)
+
+
+def test_what_fits_no_half_is_refused(tmp_path: Path) -> None:
+    model = strange_model()
+    with torch.no_grad():
+        model.entities.tables[0].mul_(1e9)
+    with pytest.raises(InputError, match="too large for fp16"):
+        save(model, tmp_path / "model", tables="fp16")
+    assert not (tmp_path / "model").exists()

@@ -176,7 +176,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "config is not text": (edit("config.json", lambda _: b"\xff\xfe\xfa"), ("config.json",)),
     "config is a list": (edit("config.json", lambda _: b"[]"), ("config.json", "format")),
     "no format": (edit_config(lambda c: c.pop("format"), seal=True), ("config.json", "format")),
-    "a newer format": (edit_config(lambda c: c.update(format=2), seal=True), ("install a newer",)),
+    "a newer format": (edit_config(lambda c: c.update(format=3), seal=True), ("install a newer",)),
     "config changed": (
         edit_config(lambda c: c["info"].update(name="x"), seal=False),
         ("config.json", "checksum"),

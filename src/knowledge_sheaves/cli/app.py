@@ -23,6 +23,7 @@ from knowledge_sheaves.cli.export import export
 from knowledge_sheaves.cli.index import index
 from knowledge_sheaves.cli.info import info
 from knowledge_sheaves.cli.mcp import mcp
+from knowledge_sheaves.cli.narrow import narrow
 from knowledge_sheaves.cli.neighbours import neighbours
 from knowledge_sheaves.cli.options import with_style
 from knowledge_sheaves.cli.predict import predict
@@ -83,6 +84,7 @@ for command in (
     info,
     check,
     export,
+    narrow,
     schema,
     download,
     synthesise,

@@ -17,7 +17,8 @@ from knowledge_sheaves import __version__
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import SEAL, is_sealed
 
-FORMAT = 1
+FORMAT = 2
+"""The newest; folders without tables in fewer bits are of format 1, for older versions."""
 CONFIG, ENTITIES, SCHEMA = "config.json", "entities.tsv", "schema.json"
 FALSE = "false"
 """Which of the triples in ``FACTS`` are known to be none."""

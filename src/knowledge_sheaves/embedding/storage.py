@@ -30,6 +30,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -69,6 +70,7 @@ from knowledge_sheaves.embedding.folder import (
     read_measured,
     sha256,
 )
+from knowledge_sheaves.embedding.narrow import PLAIN
 from knowledge_sheaves.embedding.numbers import check_weights
 from knowledge_sheaves.embedding.weights import check_size, fill_weights, write_weights
 from knowledge_sheaves.errors import InputError, OutputError
@@ -213,8 +215,11 @@ def save(
     *,
     whole: bool = True,
     write: Callable[[SheafEmbedding, Path, dict[str, str]], None] | None = None,
+    tables: str = PLAIN,
 ) -> None:
     """Write a model, all or nothing; a model that was in the folder is replaced.
+
+    ``tables`` is what entity vectors are kept as (`narrow`).
 
     ``companions`` are further files of text that go with it, by name. Statements beside the facts
     are left out unless the model is to be ``whole``. ``write`` writes the weights with what their
@@ -225,14 +230,15 @@ def save(
     companions, generation = companions or {}, secrets.token_hex(8)
     judge, beside = measured(model), statements_of(model) if whole else None
     with replacing(folder, (*OWN, *companions)) as new:
-        _write_sealed(model, new, generation, write or write_weights)
+        _write_sealed(model, new, generation, write or partial(write_weights, tables=tables))
         if beside is not None:
             beside.write_parquet(new / STATEMENTS)
         if judge is not model:
-            save(judge, new / MEASURED, whole=False)
+            save(judge, new / MEASURED, whole=False, tables=tables)
         config = _plain(
             {
-                "format": FORMAT,
+                # Older versions read tables of single precision alone.
+                "format": FORMAT if tables != PLAIN else 1,
                 GENERATION: generation,
                 "model": model.config.to_dict(),
                 "parameters": model.num_parameters,

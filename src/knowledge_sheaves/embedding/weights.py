@@ -15,6 +15,7 @@ from safetensors import safe_open
 
 from knowledge_sheaves.embedding.config import SheafConfig
 from knowledge_sheaves.embedding.folder import CONFIG, WEIGHTS
+from knowledge_sheaves.embedding.narrow import PLAIN, narrowed, widened
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from knowledge_sheaves.embedding.model import SheafEmbedding
 
 
-def write_weights(model: SheafEmbedding, path: Path, header: dict[str, str]) -> None:
-    """Write the weights of a model that is here."""
+def write_weights(
+    model: SheafEmbedding, path: Path, header: dict[str, str], tables: str = PLAIN
+) -> None:
+    """Write the weights of a model that is here, its tables in so many bits (`narrow`)."""
     weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    safetensors.torch.save_file(weights, path, metadata=header)
+    safetensors.torch.save_file(narrowed(weights, tables), path, metadata=header)
 
 
 def check_size(path: Path, choices: SheafConfig, graph: KnowledgeGraph) -> None:
@@ -45,7 +48,7 @@ def check_size(path: Path, choices: SheafConfig, graph: KnowledgeGraph) -> None:
 
 
 def fill_weights(model: SheafEmbedding, path: Path) -> None:
-    weights = safetensors.torch.load_file(path)
+    weights = widened(safetensors.torch.load_file(path))
     check_shapes(
         {name: list(t.shape) for name, t in model.state_dict().items()},
         {name: list(t.shape) for name, t in weights.items()},
