@@ -11,7 +11,7 @@ import pytest
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.check import check_model
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.reliability import reliability
+from knowledge_sheaves.evaluation.reliability import Reliability, reliability
 from knowledge_sheaves.evaluation.trust import measure_trust
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.graph.readers import load
@@ -183,3 +183,29 @@ def test_what_was_measured_is_kept_in_the_folder(model: SheafEmbedding, tmp_path
         SheafEmbedding.load(folder)
     (folder / "trust.json").unlink()
     assert trust_of(SheafEmbedding.load(folder)) is None
+
+
+def test_what_another_version_fitted_counts_as_not_measured(model: SheafEmbedding) -> None:
+    assert model.info is not None
+    before = dict(model.info.trust)
+    kept = before["facts"]
+    model.info.trust = {"facts": {**kept, "weights": kept["weights"][:-2]}}
+    assert trust_of(model) is None
+    assert UNMEASURED in Asker(model).answer("virus causes ?x", top=2, new=True).notes
+    model.info.trust = before
+
+
+def test_first_answers_count_more(model: SheafEmbedding, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model.info is not None
+    before = dict(model.info.trust)
+    alike = first_answers(model)
+    monkeypatch.setattr("knowledge_sheaves.ranking.trust.FIRST_COUNTS", 1.0)
+    measured = measure_facts(model)
+    assert measured is not None
+    model.info.trust = {"facts": measured.to_dict()}
+    assert first_answers(model).error > alike.error, "they are right more often than the others"
+    model.info.trust = before
+
+
+def first_answers(model: SheafEmbedding) -> Reliability:
+    return reliability(model).answers[0]

@@ -199,3 +199,14 @@ def test_a_large_model_needs_no_comparison_of_all(
             assert p == pytest.approx(q, rel=0.1, abs=1e-3)
     again = asker.predict(head="e1", relation="r")
     assert {p.name for p in again} & {p.name for p in predicted}
+
+
+def test_shares_by_an_index_are_those_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = indexed("transe", GRAPHS["plain"], tmp_path / "model")
+    drawn = np.random.default_rng(1).integers(0, [SIZE, 2, SIZE], (30, 3))
+    triples = np.concatenate([model.graph.triples[:9], drawn, [[3, 0, 3]]])  # known, new, a loop
+    by_all = shares.both_sides(model, triples, tau=2.0)
+    monkeypatch.setattr(kept, "LARGE", 1)
+    assert np.allclose(shares.both_sides(model, triples, tau=2.0), by_all, atol=0.1)

@@ -229,8 +229,9 @@ def _measure_trust(model: SheafEmbedding, folder: Path) -> None:
     """Of a model that was saved before this was measured, or on which something was changed."""
     from knowledge_sheaves.errors import SheafError
     from knowledge_sheaves.evaluation.trust import keep_trust
+    from knowledge_sheaves.ranking.trust import trust_of
 
-    if model.info is None or model.info.trust:
+    if model.info is None or trust_of(model) is not None:
         return
     try:
         keep_trust(model, folder)

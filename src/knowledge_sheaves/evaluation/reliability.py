@@ -104,7 +104,7 @@ class ReliabilityReport:
 
 
 def reliability(
-    model: SheafEmbedding, *, questions: Sequence[str] = (), sample: int = 200, seed: int = 1
+    model: SheafEmbedding, *, questions: Sequence[str] = (), sample: int = 1000, seed: int = 1
 ) -> ReliabilityReport:
     """Judge a model that was measured; ``questions`` are types of questions to judge too."""
     judge = measured(model)

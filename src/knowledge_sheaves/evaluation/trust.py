@@ -34,8 +34,11 @@ from knowledge_sheaves.ranking.trust import FACTS, FEW, Record, least_weights, m
 
 ASKED = ("2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "pin")
 """The types of questions that are drawn."""
-SAMPLE = 40
-"""How many questions of each type."""
+SAMPLE = 100
+"""How many questions of each type, where there are facts enough to draw them from."""
+FACTS_A_QUESTION = 4
+ENTITIES = 10_000_000
+"""How many entities are compared with questions of one type: large graphs have fewer of them."""
 
 
 class Asked:
@@ -106,14 +109,17 @@ def ask(
 
 
 def measure_questions(
-    judge: SheafEmbedding, sample: int = SAMPLE, options: Options | None = None
+    judge: SheafEmbedding, sample: int | None = None, options: Options | None = None
 ) -> QuestionTrust | None:
     """Fit probabilities on questions drawn from validation facts; None where they are too few."""
     valid = dataset_of(judge).valid
     if valid is None or valid.num_triples < FEW:
         return None
+    most = min(SAMPLE, valid.num_triples // FACTS_A_QUESTION, ENTITIES // valid.num_entities)
     try:
-        asked = ask(judge, drawn_queries(judge, sample, types=ASKED), options)
+        asked = ask(
+            judge, drawn_queries(judge, sample or max(most, FEW // 3), types=ASKED), options
+        )
     except SheafError:
         return None  # the graph has no such questions
     if not asked.logs:

@@ -30,6 +30,7 @@ from knowledge_sheaves.ranking.ranker import FloatArray
 from knowledge_sheaves.ranking.temperature import TAU, temperature
 from knowledge_sheaves.ranking.trust import (
     FEW,
+    KNOTS,
     UNLEARNED,
     UNMEASURED,
     Record,
@@ -121,7 +122,7 @@ def question_trust(solver: Solver) -> QuestionTrust | None:
     """What was measured of questions for this way to answer; None where it was another."""
     info = solver.model.info
     kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
-    if not kept or kept["choices"] != solver.choices:
+    if not kept or kept["choices"] != solver.choices or len(kept["weights"]) != len(KNOTS):
         return None
     return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
 

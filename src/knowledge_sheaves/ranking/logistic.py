@@ -47,12 +47,15 @@ class Logistic:
         groups: IntArray | None = None,
         least: int = 1,
         rising: Sequence[float] = (),
+        times: FloatArray | None = None,
     ) -> Logistic:
         """The likeliest weights; groups of at least so many examples get a shift and a slope.
 
-        ``rising`` are the least weights of the first features.
+        ``rising`` are the least weights of the first features, ``times`` how often each example
+        counts.
         """
         x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
+        counted = np.ones(len(x)) if times is None else times
         start, scale = x.mean(0), np.maximum(x.std(0), 1e-9)
         columns = np.column_stack([np.ones(len(x)), (x - start) / scale])
         free = np.r_[0.0, np.ones(x.shape[1])]
@@ -60,7 +63,7 @@ class Logistic:
         low = [None, *(np.array(rising) * scale[: len(rising)]).tolist()]
         low += [None] * (len(free) - len(low))
         start_at = np.array([0.0 if each is None else each for each in low])
-        w = _minimum(columns, y, start_at, ridge, low)
+        w = _minimum(columns, y, counted, start_at, ridge, low)
         slopes = w[1:] / scale
         weights = np.r_[w[0] - (slopes * start).sum(), slopes]
         found = cls(tuple(weights.tolist()))
@@ -70,7 +73,7 @@ class Logistic:
         for group in np.unique(groups).tolist():
             mine = groups == group
             if np.count_nonzero(mine) >= least:
-                own[int(group)] = _bend(odds[mine], y[mine])
+                own[int(group)] = _bend(odds[mine], y[mine], counted[mine])
         return cls(found.weights, own)
 
     def odds(self, features: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> FloatArray:
@@ -92,6 +95,7 @@ class Logistic:
 def _minimum(
     columns: FloatArray,
     y: FloatArray,
+    times: FloatArray,
     towards: FloatArray,
     ridge: FloatArray,
     least: Sequence[float | None],
@@ -99,19 +103,19 @@ def _minimum(
     def cost(w: FloatArray) -> tuple[float, FloatArray]:
         odds = columns @ w
         away = w - towards
-        value = -(y * log_expit(odds) + (1 - y) * log_expit(-odds)).sum()
-        slope = columns.T @ (expit(odds) - y) + ridge * away
+        value = -(times * (y * log_expit(odds) + (1 - y) * log_expit(-odds))).sum()
+        slope = columns.T @ (times * (expit(odds) - y)) + ridge * away
         return float(value + (ridge * away**2).sum() / 2), slope
 
     bounds = [(low, None) for low in least]
     return minimize(cost, towards, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
-def _bend(odds: FloatArray, y: FloatArray) -> tuple[float, float]:
+def _bend(odds: FloatArray, y: FloatArray, times: FloatArray) -> tuple[float, float]:
     """A group's shift and slope; one below 0 would turn the order around."""
     columns = np.column_stack([np.ones(len(odds)), odds])
     ridge = np.array([SHIFT**-2, SLOPE**-2])
-    found = _minimum(columns, y, np.array([0.0, 1.0]), ridge, [None, FLATTEST])
+    found = _minimum(columns, y, times, np.array([0.0, 1.0]), ridge, [None, FLATTEST])
     return float(found[0]), float(found[1])
 
 

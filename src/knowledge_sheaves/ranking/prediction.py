@@ -28,13 +28,9 @@ from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
 from knowledge_sheaves.notebook import Framed, table
 from knowledge_sheaves.ranking.shards import best_of_shards
+from knowledge_sheaves.ranking.shares import triple_energies
 from knowledge_sheaves.ranking.temperature import temperature
-from knowledge_sheaves.ranking.trust import (
-    UNMEASURED,
-    triple_energies,
-    triple_probabilities,
-    trust_of,
-)
+from knowledge_sheaves.ranking.trust import UNMEASURED, triple_probabilities, trust_of
 from knowledge_sheaves.ranking.words import said_of_relation
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.loops import is_barred
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_scores
 from knowledge_sheaves.embedding.search.ends import best_ends
@@ -28,6 +29,15 @@ READ = 1 << 15
 """How many entities are looked at for a sum over all, where an index says which are the best."""
 LEAST = -30.0
 """The logarithm of a share that counts as none."""
+
+
+def triple_energies(model: SheafEmbedding, triples: IntArray, backwards: bool) -> Tensor:
+    """V of triples by its definition, seen from the tail by the reciprocal relation if there is."""
+    rows = np.asarray(triples, np.int64)
+    if backwards and model.config.reciprocal:
+        rows = rows[:, ::-1] + np.array([0, model.num_relations, 0])
+    with torch.no_grad():
+        return model.scores(rows)
 
 
 @torch.no_grad()
@@ -93,10 +103,9 @@ def quick_shares(
     ends: tuple[End, ...] = ("tail", "head") if ranked_side(model) == "both" else ("tail",)
     for end, lookup in zip(ends, known, strict=False):
         asked, answers = (rows[:, 0], rows[:, 2]) if end == "tail" else (rows[:, 2], rows[:, 0])
-        scored = rows
-        if end == "head" and model.config.reciprocal:
-            scored = np.stack([asked, rows[:, 1] + model.num_relations, answers], 1)
-        own = -model.scores(scored).double().cpu().numpy() / tau
+        own = -triple_energies(model, rows, end == "head").double().cpu().numpy() / tau
+        if not model.config.loops:
+            own[is_barred(model.graph, rows)] = -np.inf
         found = np.empty(len(rows))
         for entity, edge in set(zip(asked.tolist(), rows[:, 1].tolist(), strict=True)):
             old = lookup(np.array([entity]), np.array([edge])).ids
