@@ -31,17 +31,23 @@ class PageError(Exception):
     """The page could not be made; the reason is a sentence."""
 
 
+class Unavailable(PageError):
+    """What makes the page is not here: Node, or what npm would fetch."""
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="check the types and make nothing")
-    parser.add_argument("--try", action="store_true", dest="lenient", help="go on without Node")
+    parser.add_argument(
+        "--try", action="store_true", dest="lenient", help="do without, where Node or npm cannot"
+    )
     given = parser.parse_args()
     try:
         check() if given.check else make()
     except PageError as error:
         print(f"The page was not {'checked' if given.check else 'made'}: {error}", file=sys.stderr)
-        sys.exit(0 if given.lenient and node() is None else 1)
+        sys.exit(0 if given.lenient and isinstance(error, Unavailable) else 1)
 
 
 def make() -> None:
@@ -95,8 +101,11 @@ def modules() -> None:
         return
     found = node()
     if found is None:
-        raise PageError(f"npm of Node {OLDEST_NODE} or newer is not here: pip install {NODE_WHEEL}")
-    call([*found[1], "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+        raise Unavailable(f"Node {OLDEST_NODE} or newer is not here: pip install {NODE_WHEEL}")
+    try:
+        call([*found[1], "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+    except PageError as error:
+        raise Unavailable(str(error)) from None
     mark.write_text(wanted)
 
 
@@ -104,7 +113,7 @@ def run(script: str, *arguments: str) -> None:
     """Run a script of the installed modules."""
     found = node()
     if found is None:
-        raise PageError(f"Node {OLDEST_NODE} or newer is not here: pip install {NODE_WHEEL}")
+        raise Unavailable(f"Node {OLDEST_NODE} or newer is not here: pip install {NODE_WHEEL}")
     call([found[0], script, *arguments])
 
 
