@@ -29,7 +29,7 @@ from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.processes import Processes
 from knowledge_sheaves.training import TrainingConfig
 
-ENTITIES, RELATIONS, STEPS, DIM, BATCH = 200_000, 20, 30, 200, 1024
+ENTITIES, RELATIONS, STEPS, DIM, BATCH = 200_000, 20, 12, 200, 1024
 NEGATIVES = (512, 1024, 2048)
 SIZES = tuple(2**power for power in (12, 16, 20, 22, 23))
 """Bytes that a process sends in an exchange."""
