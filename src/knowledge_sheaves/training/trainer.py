@@ -6,6 +6,7 @@ import copy
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import check_place
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
-from knowledge_sheaves.memory import peak_memory
+from knowledge_sheaves.memory import keeping_freed, peak_memory
 from knowledge_sheaves.ranking import RankMetrics, fit_temperature, rank_triples, ranked_side
 from knowledge_sheaves.training.batches import Batch, Batches
 from knowledge_sheaves.training.checkpoint import (
@@ -161,6 +162,13 @@ class Run:
 
     # The run.
 
+    @property
+    def _large(self) -> bool:
+        """Whether the vectors of a batch's triples and of their negatives pass glibc's limit."""
+        model = self.model
+        numbers = model.n_blocks * max(model.widths) * model.config.sections
+        return 2 * self.training.batch_size * numbers * model.radius.element_size() > 1 << 25
+
     def go(self, resume: bool) -> SheafEmbedding:
         start = self._resume() if resume else 0
         if self.out is not None:
@@ -168,13 +176,14 @@ class Run:
         settings = self.model.config.to_dict() | self.training.to_dict()
         log = make_log(self.training.logger, self.out or Path(), settings) if self._first else None
         try:
-            for epoch in range(start, self.training.epochs):
-                if self._over:
-                    break
-                numbers = self._epoch(epoch)
-                if log:
-                    log(epoch, numbers)
-                self._keep(epoch, numbers)
+            with keeping_freed() if self._large else nullcontext():
+                for epoch in range(start, self.training.epochs):
+                    if self._over:
+                        break
+                    numbers = self._epoch(epoch)
+                    if log:
+                        log(epoch, numbers)
+                    self._keep(epoch, numbers)
         except KeyboardInterrupt:
             if self.best is None:  # not one epoch done: there is nothing worth keeping
                 raise
