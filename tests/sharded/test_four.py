@@ -41,7 +41,11 @@ def test_a_process_lost_at_the_start_costs_one_sentence(tmp_path: Path) -> None:
     script.write_text(
         "import os, sys\n"
         "from knowledge_sheaves.cli import main\n"
-        "sys.exit(3) if os.environ['RANK'] == '2' else main()\n"
+        "from knowledge_sheaves.processes import _store\n"
+        "if os.environ['RANK'] == '2':  # it goes when the others wait for it\n"
+        "    _store(600).wait([f'sheaves/here/{rank}' for rank in (0, 1, 3)])\n"
+        "    sys.exit(3)\n"
+        "main()\n"
     )
     words = ["train", "nations", "--sharded", "--out", tmp_path / "m"]
     running = torchrun(4, script, *words, env=TESTS)
