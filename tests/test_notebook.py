@@ -93,6 +93,7 @@ def test_what_is_not_known_is_not_shown() -> None:
     assert Tags(page).cells == ["train mrr", "0.25", "notes", "a b"]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_every_result_shows_itself() -> None:
     book = nbformat.read(NOTEBOOK, as_version=4)
     codes = [cell for cell in book.cells if cell.cell_type == "code"]

@@ -25,7 +25,7 @@ from knowledge_sheaves.errors import InputError
 GRAPH = small_graph()
 
 
-@pytest.mark.parametrize("options", [all_maps, all_energies])
+@pytest.mark.parametrize("options", [pytest.param(all_maps, marks=pytest.mark.slow), all_energies])
 def test_every_accepted_configuration_scores_alike_everywhere(options: Any) -> None:
     configs = accepted(options())
     assert len(configs) > 500
@@ -37,6 +37,7 @@ def test_every_accepted_configuration_scores_alike_everywhere(options: Any) -> N
             raise AssertionError(f"{config}: {error}") from error
 
 
+@pytest.mark.slow
 def test_every_accepted_configuration_is_saved_and_loaded(tmp_path: Path) -> None:
     """The choices as JSON for all; equal choices make equal parameters, so folders for some."""
     some: dict[tuple[object, ...], SheafConfig] = {}

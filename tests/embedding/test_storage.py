@@ -316,6 +316,7 @@ for _ in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_saving_leaves_a_model(tmp_path: Path) -> None:
     models = [film_model(seed=seed) for seed in (1, 2)]
     paths = [tmp_path / name for name in ("first", "second", "target")]

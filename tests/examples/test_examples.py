@@ -117,6 +117,7 @@ def test_without_the_families_one_sentence_says_so(
     assert last == "The second part needs family/dl-family below KNOWLEDGE_SHEAVES_DATA."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_every_example_runs_as_a_program(name: str) -> None:
     result = subprocess.run(

@@ -51,6 +51,7 @@ def test_boxes_compare_like_with_like(figures: ModuleType) -> None:
     assert figures.boxes(alone, "dim", ("model", "sections", "alpha"), "d_s") is None
 
 
+@pytest.mark.slow
 def test_a_second_run_goes_on_and_a_third_trains_nothing(
     figures: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def test_chaining_ranks_by_the_scores_whatever_they_are() -> None:
             check_order(model.score_heads(edges, known)[0], by_head.ids[:, 0])
 
 
+@pytest.mark.slow
 def test_harmonic_minimises_the_energies_whatever_the_maps() -> None:
     options = Options(solver="harmonic", lift="free")
     for config in as_queries_see_them() + maps_of_all_sizes():
