@@ -37,7 +37,9 @@ demo: .venv/installed ## Show two worked examples, then train on UMLS, measure, 
 	@$(BIN)/python examples/questions.py build/umls
 
 # The rooms whose tests must cover them: to watch the others would take a third longer.
-ROOMS := tests/graph tests/readers tests/sheaf src/knowledge_sheaves/graph src/knowledge_sheaves/sheaf
+ROOMS := tests/graph tests/readers tests/sheaf src/knowledge_sheaves/graph src/knowledge_sheaves/sheaf \
+	tests/query/test_labels.py tests/query/test_full_facts.py tests/embedding/test_large_folders.py \
+	tests/embedding/test_shared_types.py
 test: lint ## Check style, types and imports, then run every test and doctest
 	@$(BIN)/python page/make_page.py --try
 	@echo "== Running the tests and the doctests"
