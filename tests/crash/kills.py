@@ -184,9 +184,8 @@ class Crashes:
             assert done.code in (-9, 0), done
             case.made_so(folder)
             command = case.again(folder) if case.again else case.command
-        if done.code == 0 and case.again:
-            command = case.command  # it had come to its end: there is nothing to go on with
-        self._run(folder, command)
+        if done.code != 0 or case.again is None:  # else it had come to its end
+            self._run(folder, command)
         found = case.made(folder)
         assert found == self.expected[name], f"{name}: another outcome than undisturbed"
         left = [p for p in folder.rglob(".*") if TEMPORARY.fullmatch(p.name)]
