@@ -6,7 +6,7 @@ import { Copy, type Forms, curlJson, loading, python, sparqlForms } from "./copy
 import { Editor } from "./editor";
 import { go, toAsk, toDraw } from "./route";
 import { AnswerGraph, AnswerTable, SparqlGraph, SparqlTable, Verdict } from "./results";
-import { type Asked, Choice, Failed, Waiting, sentence } from "./ui";
+import { type Asked, Check, Choice, Failed, Waiting, sentence } from "./ui";
 
 export type Mode = "predicted" | "facts";
 export type Outcome = { mode: "predicted"; value: Answers } | { mode: "facts"; value: SparqlResult };
@@ -78,14 +78,9 @@ export function AskView({ query }: { query: string | null }) {
       <div class="controls">
         <Choice name="Answers from" options={MODES} value={mode} onChange={setMode} />
         {mode === "predicted" && (
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={fresh}
-              onChange={(event) => setFresh(event.currentTarget.checked)}
-            />
+          <Check checked={fresh} onChange={setFresh}>
             only what no fact says
-          </label>
+          </Check>
         )}
         <button type="button" class="main" onClick={() => run()}>
           Ask <kbd>Ctrl ↵</kbd>

@@ -19,7 +19,7 @@ import {
 } from "./question";
 import { Search } from "./search";
 import { go, toAsk } from "./route";
-import { Failed, Show, sentence, useAsked } from "./ui";
+import { Check, Failed, Show, sentence, useAsked } from "./ui";
 
 const PAUSE = 350; // milliseconds without a key, after which a text is read
 
@@ -134,14 +134,9 @@ function Board({ query, relations }: { query: string | null; relations: Relation
         />
       </div>
       <div class="controls">
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={fresh}
-            onChange={(event) => setFresh(event.currentTarget.checked)}
-          />
+        <Check checked={fresh} onChange={setFresh}>
           only what no fact says
-        </label>
+        </Check>
         {lacks && <span class="hint">{lacks}</span>}
         <button
           type="button"
@@ -234,14 +229,9 @@ function Nodes(props: {
             {nodeText(node)}
           </button>
           {node.isVariable && (
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={question.targets.includes(node.id)}
-                onChange={() => want(node.id)}
-              />
+            <Check checked={question.targets.includes(node.id)} onChange={() => want(node.id)}>
               asked for
-            </label>
+            </Check>
           )}
           <button
             type="button"
@@ -308,14 +298,9 @@ function Edges(props: {
               onChange={(relation) => change(place, { ...edge, relation })}
             />
             <span class="to">{named.get(edge.tail)}</span>
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={edge.negated}
-                onChange={() => change(place, { ...edge, negated: !edge.negated })}
-              />
+            <Check checked={edge.negated} onChange={() => change(place, { ...edge, negated: !edge.negated })}>
               must not hold
-            </label>
+            </Check>
             <button
               type="button"
               class="plain"

@@ -108,3 +108,20 @@ export function Choice<T extends string>(props: {
     </div>
   );
 }
+
+export function Check(props: {
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+  children: ComponentChildren;
+}) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={props.checked}
+        onChange={(event) => props.onChange(event.currentTarget.checked)}
+      />
+      {props.children}
+    </label>
+  );
+}
