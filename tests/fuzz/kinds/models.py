@@ -43,7 +43,7 @@ def attack(seed: int, place: Path) -> Callable[[], object]:
         name = chance.choice(FILES)
         how = chance.random()
         if how < 0.25:
-            shutil.copy(_saved(2) / name, folder)
+            _swap(_saved(2) / name, folder / name)
         elif how < 0.3 and (folder / name).is_file():
             unusual(folder / name, chance)
         elif (folder / name).is_file():
@@ -54,20 +54,31 @@ def attack(seed: int, place: Path) -> Callable[[], object]:
     return lambda: _look(folder, liar, hashed)
 
 
+def _swap(source: Path, target: Path) -> None:
+    """Put a file in the place of another one, or of what stands there and is none."""
+    if target.is_dir():
+        target.rmdir()
+    else:
+        target.unlink(missing_ok=True)
+    shutil.copy(source, target)
+
+
 def _reseal(folder: Path) -> bool:
-    """Make all checksums fit; whether that could be done."""
+    """Make all checksums fit; whether that could be done: else nothing is changed."""
     if not all((folder / name).is_file() for name in (CONFIG, *SEALED)):
         return False
     try:
         config = json.loads((folder / CONFIG).read_bytes())
         for name in SEALED:
             config["sha256"][name] = sha256(folder / name)
-        (folder / CONFIG).write_text(json.dumps(sealed(config)))
+        texts = {CONFIG: json.dumps(sealed(config))}
         if (folder / METRICS).is_file():
             metrics = json.loads((folder / METRICS).read_bytes())
-            (folder / METRICS).write_text(json.dumps(sealed(metrics)))
+            texts[METRICS] = json.dumps(sealed(metrics))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
+    for name, text in texts.items():
+        (folder / name).write_text(text)
     return True
 
 
