@@ -46,9 +46,8 @@ def rank_among_shards(
     order = np.argsort(-asked.counts, kind="stable")  # as counting wants them
     sorted_ = Lists(np.arange(len(asked.ids)), asked.offsets).take(order)
     block = energies[to_index(order, energies)]
-    lower, up_to = count_below(
-        block, true[to_index(sorted_.ids, true)], sorted_.offsets, torch.empty_like(block)
-    )
+    scratch = torch.empty_like(block, dtype=torch.bool)
+    lower, up_to = count_below(block, true[to_index(sorted_.ids, true)], sorted_.offsets, scratch)
     counts = torch.zeros(2, len(asked.ids), dtype=torch.long)
     counts[:, to_index(sorted_.ids, counts)] = torch.from_numpy(np.stack([lower, up_to]))
     below, up_to_it = model.processes.total(counts).numpy()
