@@ -355,7 +355,9 @@ def restrict(
             kept = energies[row, entity].clone()
             energies[row] = torch.inf
             energies[row, entity] = kept
-        energies[row, _barred(model, pattern, target, false)] = torch.inf
+        barred = _barred(model, pattern, target, false)
+        if len(barred):
+            energies[row, barred] = torch.inf
     return energies
 
 
@@ -401,6 +403,8 @@ def _loops(model: SheafEmbedding, pattern: Pattern, target: Variable) -> IntArra
     if model.config.loops:
         return np.zeros(0, np.int64)
     never = model.keep("irreflexive names", lambda: irreflexive(model.graph))
+    if not any(never[edge.relation] and target in edge.terms for edge in pattern.edges):
+        return np.zeros(0, np.int64)
     edges = grounded(pattern, [target]).edges
     ends = [edge.terms for edge in edges if never[edge.relation] and target in edge.terms]
     return np.array([int(t) for pair in ends for t in pair if isinstance(t, Entity)], np.int64)
