@@ -11,6 +11,7 @@ from knowledge_sheaves.files import is_sealed
 
 FORMAT = 1
 ABOUT = "about.json"
+NUMBERS = ("entities", "lists", "reach", "recall_at_10", "queries", "seconds")
 AGAIN = "build it again with sheaves index"
 
 
@@ -22,7 +23,7 @@ def about_index(folder: Path, generation: str | None) -> dict[str, Any] | None:
     about = read_file(path, read_json)
     if not isinstance(about, dict) or not is_sealed(about):
         raise InputError(f"{path} was changed or cut short after it was written: {AGAIN}.")
-    if about.get("format") != FORMAT:
+    if about.get("format") != FORMAT or not _is_whole(about):
         raise InputError(f"{path} is of another version of knowledge-sheaves: {AGAIN}.")
     if about.get(GENERATION) != generation:
         raise InputError(
@@ -30,3 +31,16 @@ def about_index(folder: Path, generation: str | None) -> dict[str, Any] | None:
             f"generations differ): {AGAIN}, or remove it."
         )
     return about
+
+
+def _is_whole(about: dict[str, Any]) -> bool:
+    """Whether it says what this version writes."""
+    types, hashes = about.get("types"), about.get("sha256")
+    if not isinstance(types, dict) or not isinstance(hashes, dict):
+        return False
+    return all(
+        isinstance(said, dict)
+        and isinstance(said.get("monomials"), str)
+        and all(isinstance(said.get(name), int | float) for name in NUMBERS)
+        for said in types.values()
+    )

@@ -105,6 +105,32 @@ class Codes:
     def __len__(self) -> int:
         return len(self.order)
 
+    def fit(self, candidates: Candidates, biases: Tensor | None) -> bool:
+        """Whether these are codes of so many candidates and nothing in them leads elsewhere."""
+        size, width = candidates.flat.shape
+        lists, wide = len(self.means), 0 if self.more is None else self.more.codes.shape[-1]
+        own = 1 if biases is None else 1 + biases.shape[1]
+        shapes = [
+            *_shapes(self.points, size, width),
+            *([] if self.more is None else _shapes(self.more, size, wide)),
+            (self.columns, (size, own)),
+            (self.order, (size,)),
+            (self.starts, (lists + 1,)),
+            (self.means, (lists, width + wide + own)),
+            (self.spread, (lists,)),
+            (self.longest, (2 + own,)),
+        ]
+        return (
+            all(tensor.shape == shape for tensor, shape in shapes)
+            and (self.more is not None) == (self.kind > Monomials.NORM)
+            and self.points.codes.dtype == torch.int8
+            and all(_within(ids, size) for ids in (self.order, self.sample))
+            and int(self.starts[0]) == 0
+            and int(self.starts[-1]) == size
+            and bool((self.starts.diff() >= 0).all())
+            and 0 < self.reach <= size
+        )
+
     def takes(self, forms: Forms) -> bool:
         """Whether these forms need no other monomials."""
         return forms.kind in (Monomials.NONE, Monomials.NORM, self.kind)
@@ -134,6 +160,16 @@ class Codes:
     def sizes(self) -> Tensor:
         """How many candidates each list has."""
         return self.starts.diff()
+
+
+def _shapes(table: Coded, size: int, width: int) -> list[tuple[Tensor, tuple[int, ...]]]:
+    return [(table.codes, (size, width)), (table.unit, (size,)), (table.rest, (size,))]
+
+
+def _within(ids: Tensor, size: int) -> bool:
+    """Whether these are places among so many."""
+    whole = ids.dtype == torch.int32 and ids.dim() == 1
+    return whole and not (len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= size))
 
 
 class Bounds:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.folder import (
     GENERATION,
+    HASHED,
     NEAREST,
-    check_file,
     read_file,
     sha256,
 )
@@ -165,7 +165,8 @@ def _codes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Codes:
         return Coded(*(tensors[f"{name}.{part}"] for part in Coded._fields))
 
     points = table("points")
-    assert points is not None, "every index has the codes of the vectors"
+    if points is None:
+        raise ValueError("it has no codes of the vectors")
     return Codes(
         points,
         table("more"),
@@ -182,7 +183,12 @@ def check_index(folder: Path, config: Mapping[str, Any]) -> None:
     """Read an index whole, and refuse one that is not as it was written."""
     about = about_index(folder, config.get(GENERATION))
     for name in {} if about is None else about["sha256"]:
-        check_file(folder / NEAREST / name, about or {})
+        _check_hash(folder / NEAREST / name, about or {})
+
+
+def _check_hash(path: Path, about: Mapping[str, Any]) -> None:
+    if read_file(path, sha256) != about["sha256"].get(path.name):
+        raise InputError(f"{path} was changed or cut short after it was written: {AGAIN}.")
 
 
 def search_mode(model: SheafEmbedding, told: str = AUTO) -> str:
@@ -262,9 +268,11 @@ def _loaded(model: SheafEmbedding, kind: int) -> Codes | None:
     path = model.info.place / NEAREST / f"{kind}.safetensors"
 
     def read() -> Codes:
+        if path.is_file() and path.stat().st_size <= HASHED:  # what is larger is not read whole
+            _check_hash(path, about)
         codes = read_file(path, lambda file: _codes(safetensors.torch.load_file(file), said))
-        if len(codes) != len(model.pool(kind, "tail").candidates):
-            raise InputError(f"{path} is of other entities: {AGAIN}.")
+        if not codes.fit(model.pool(kind, "tail").candidates, bias_columns(model, kind)):
+            raise InputError(f"{path} was changed, or is of other entities: {AGAIN}.")
         return codes
 
     return model.keep(("codes", kind), read)
