@@ -8,11 +8,12 @@ import torch
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.model import Model
 from knowledge_sheaves.query import Options, Query, scores
 from knowledge_sheaves.query.solvers import SOLVERS
+from knowledge_sheaves.ranking import rank_triples
 
 TRAIN = [("Ann", "knows", "Bob"), ("Bob", "likes", "Fargo"), ("Cy", "likes", "Alien")]
 VALID = [("Ann", "knows", "Cy"), ("Ann", "likes", "Fargo")]
@@ -137,3 +138,68 @@ def test_what_is_known_to_be_false_is_denied_and_called_so(
         assert tail not in {each.names[0] for each in found}
     other = asked.decide("ASK { :Ann :knows :Alien }", solver=solver)
     assert "false" not in str(other)
+
+
+SAYS = {
+    "child": {"inverse_of": "parent"},
+    "married": {"symmetric": True},
+    "father": {"subproperty_of": "parent"},
+}
+TOLD = [("Cy", "child", "Ann"), ("Dee", "parent", "Bob"), ("Ann", "married", "Bob")]
+TOLD += [("Eve", "father", "Cy")]
+FOLLOWS = [("Ann", "parent", "Cy"), ("Bob", "child", "Dee"), ("Bob", "married", "Ann")]
+FOLLOWS += [("Eve", "parent", "Cy"), ("Cy", "child", "Eve")]
+
+
+@pytest.fixture
+def told() -> SheafEmbedding:
+    """A model that learned nothing of a family; the last of its facts is held out."""
+    schema = Schema.single(["parent", "child", "married", "father"]).saying(SAYS)
+    whole = KnowledgeGraph.from_triples(TOLD, schema=schema)
+    data = Dataset(whole.with_triples(TOLD[:-1]), whole.with_triples(TOLD[-1:]))
+    model = SheafEmbedding(model_config("transe", dim=8), data.train, seed=3)
+    model.info = ModelInfo.of(data, calibration={"tau": 1.0})
+    return model
+
+
+@pytest.mark.parametrize("fact", FOLLOWS)
+def test_what_the_schema_makes_of_a_fact_is_known(
+    told: SheafEmbedding, fact: tuple[str, str, str]
+) -> None:
+    head, relation, tail = fact
+    model = Model(told)
+    assert model.decide(f"ASK {{ :{head} :{relation} :{tail} }}").known
+    new = model.answer(f"SELECT ?x {{ :{head} :{relation} ?x }}", new=True)
+    assert tail not in {answer.names[0] for answer in new}
+    split = "valid" if "Eve" in fact else "train"
+    assert {e.name: e.known for e in model.predict(head, relation)}[tail] == split
+    assert {e.name: e.known for e in model.predict(None, relation, tail)}[head] == split
+    assert only_training(model).decide(f"ASK {{ :{head} :{relation} :{tail} }}").known == (
+        split == "train"
+    )
+
+
+def test_what_does_not_follow_is_not_known(told: SheafEmbedding) -> None:
+    model = Model(told)
+    for head, relation, tail in [("Cy", "parent", "Ann"), ("Dee", "father", "Bob")]:
+        assert not model.decide(f"ASK {{ :{head} :{relation} :{tail} }}").known
+
+
+def test_ranks_leave_out_what_follows_from_facts(told: SheafEmbedding) -> None:
+    """A fact that the schema gives away is no wrong answer that comes first."""
+    train = told.graph
+    rows = train.encode([("Ann", "parent", "Dee")])
+    known = [train, train.with_triples(rows)]
+    energies = torch.ones(1, train.num_entities)
+    energies[0, train.entities.id("Cy")] = 0
+
+    class CyFirst:
+        def score_tails(self, heads: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+            return energies.repeat(len(heads), 1)
+
+        def score_heads(self, edges: torch.Tensor, tails: torch.Tensor) -> torch.Tensor:
+            return energies.repeat(len(tails), 1)
+
+    ranks = rank_triples(CyFirst(), rows, known, side="tail").tail
+    assert ranks is not None
+    assert ranks.optimistic.tolist() == [1]

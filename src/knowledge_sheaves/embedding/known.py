@@ -1,8 +1,8 @@
 """Which facts count as known: one rule for whoever asks a model and whoever measures it.
 
-Questions know every fact that the user gave, whichever split holds it. What measures a model
-(benchmarks, calibration, `scores`) remembers those of training only: held-out facts are what it
-looks for.
+Questions know every fact that the user gave, whichever split holds it, and what follows from those
+by what the schema says of relations. What measures a model (benchmarks, calibration, `scores`)
+remembers those of training only: held-out facts are what it looks for.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ def check_known(known: str) -> None:
 
 
 def known_splits(model: SheafEmbedding, known: str = ALL) -> dict[str, KnowledgeGraph]:
-    """The facts that count as known, by the split that holds them."""
-    check_known(known)
-    return {TRAIN: model.graph} if known == TRAIN else dataset_of(model).splits
+    """The facts that count as known, by the split that holds them or that they follow from."""
+    return {name: graph.closed for name, graph in _given(model, known).items()}
+
+
+def given_graph(model: SheafEmbedding, known: str = ALL) -> KnowledgeGraph:
+    """The facts that were given, in one graph, without what follows from them."""
+    return model.keep(("given", known), lambda: _joined(model, known))
 
 
 def known_graph(model: SheafEmbedding, known: str = ALL) -> KnowledgeGraph:
@@ -40,7 +44,7 @@ def known_graph(model: SheafEmbedding, known: str = ALL) -> KnowledgeGraph:
     >>> known_graph(model).num_triples, known_graph(model, "train").num_triples
     (2, 1)
     """
-    return model.keep(("known", known), lambda: _joined(model, known))
+    return given_graph(model, known).closed
 
 
 def false_facts(model: SheafEmbedding) -> KnowledgeGraph | None:
@@ -51,8 +55,13 @@ def false_facts(model: SheafEmbedding) -> KnowledgeGraph | None:
     return model.keep("false", lambda: model.graph.with_triples(rows))
 
 
+def _given(model: SheafEmbedding, known: str) -> dict[str, KnowledgeGraph]:
+    check_known(known)
+    return {TRAIN: model.graph} if known == TRAIN else dataset_of(model).splits
+
+
 def _joined(model: SheafEmbedding, known: str) -> KnowledgeGraph:
-    splits = known_splits(model, known)
+    splits = _given(model, known)
     if len(splits) == 1:
         return model.graph
     return model.graph.with_triples(np.concatenate([graph.triples for graph in splits.values()]))

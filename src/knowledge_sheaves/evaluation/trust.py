@@ -90,7 +90,7 @@ def ask(
     """Ask drawn questions; what the solver refuses is left out."""
     solver = (options or Options()).start(judge, measures=True)
     out, size = Asked(), queries_at_once(judge, solver.budget)
-    whole = dataset_of(judge).whole.train
+    whole = dataset_of(judge).whole.train.closed
     for group in groups:
         for members in by_shape(group.queries).values():
             if solver.refusal(group.queries[members[0]]) is not None:

@@ -24,6 +24,7 @@ from knowledge_sheaves.graph.arrays import (
     sort_columns,
 )
 from knowledge_sheaves.graph.classes import Classes, Said
+from knowledge_sheaves.graph.consequences import consequences
 from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.lookups import Lookups
 from knowledge_sheaves.graph.multigraph import GraphMorphism, Multigraph
@@ -303,6 +304,20 @@ class KnowledgeGraph(Lookups):
             schema=Schema.single(names),
             num_entities=self.num_entities,
         )
+
+    @cached_property
+    def closed(self) -> KnowledgeGraph:
+        """The graph with all that follows from its facts by what its schema says of relations.
+
+        >>> schema = Schema.single(["near"]).saying({"near": {"symmetric": True}})
+        >>> graph = KnowledgeGraph.from_triples([("a", "near", "b")], schema=schema)
+        >>> graph.closed.decode(graph.closed.triples)
+        [('a', 'near', 'b'), ('b', 'near', 'a')]
+        """
+        more = consequences(self.schema, self.triples)
+        if not len(more) or self.contains(more).all():
+            return self
+        return self.with_triples(np.concatenate((self.triples, more)))
 
     @property
     def num_triples(self) -> int:

@@ -101,4 +101,4 @@ def _of_side(
     relation = [schema.relation_names[name] for name in names[edges[rows]].tolist()]
     parts = schema.find_edges(relation, kinds[heads], kinds[tails])
     triples = np.stack([heads, parts, tails], 1)
-    return Proposals(triples, start + rows, ranks, held_out.contains(triples))
+    return Proposals(triples, start + rows, ranks, held_out.closed.contains(triples))

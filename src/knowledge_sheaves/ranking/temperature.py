@@ -162,7 +162,7 @@ def _held_out(
 ) -> list[_HeldOut]:
     remembered, names = known_facts([train])
     possible = valid.triples[~is_barred(train, valid.triples)]
-    held_out, _ = known_facts([valid.with_triples(possible[~train.contains(possible)])])
+    held_out = valid.with_triples(possible[~train.closed.contains(possible)]).by_name
     found = []
     for known_column in {"tail": (0,), "head": (2,), "both": (0, 2)}[side]:
         pairs = np.unique(possible[:, [known_column, 1]], axis=0).astype(np.int64)

@@ -182,7 +182,10 @@ def ranked_side(model: Scorer) -> Side:
 
 
 def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArray]:
-    """All facts of the graphs by relation name, types forgotten; and the name of each edge."""
+    """All facts of the graphs by relation name, types forgotten; and the name of each edge.
+
+    What follows from the facts by what the schema says is among them.
+    """
     if not known:
         raise InputError("Ranking needs at least one graph of known facts, say the training graph.")
     first = known[0]
@@ -193,9 +196,9 @@ def known_facts(known: Sequence[KnowledgeGraph]) -> tuple[KnowledgeGraph, IntArr
                 "with with_triples."
             )
     if len(known) == 1:  # which keeps what it has indexed
-        return first.by_name, first.schema.edge_names
+        return first.closed.by_name, first.schema.edge_names
     rows = np.concatenate([graph.triples for graph in known])
-    return first.with_triples(rows).by_name, first.schema.edge_names
+    return first.with_triples(rows).closed.by_name, first.schema.edge_names
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from knowledge_sheaves.embedding.known import ALL, known_graph
+from knowledge_sheaves.embedding.known import ALL, given_graph
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.full import KS
 from knowledge_sheaves.query.full.blocks import OUTPUTS
@@ -40,7 +40,7 @@ def service_description(asker: Asker, address: str) -> str:
 
 
 def _counts(asker: Asker) -> Iterator[str]:
-    graph = known_graph(asker.model, ALL)
+    graph = given_graph(asker.model, ALL)
     schema = graph.schema
     yield f"    void:triples {graph.num_triples} ;\n"
     yield f"    void:entities {graph.num_entities} ;\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from knowledge_sheaves.embedding.known import ALL, known_graph
+from knowledge_sheaves.embedding.known import ALL, given_graph
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.names import Place, find_entity, find_relation
@@ -30,7 +30,7 @@ MOST_WEIGHED = 500
 @torch.no_grad()
 def fact(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """How likely a fact is, and the known paths between its ends, the most telling first."""
-    graph = known_graph(asker.model, ALL)
+    graph = given_graph(asker.model, ALL)
     relation = find_relation(graph, name_of(job["relation"]))
     head = find_entity(graph, name_of(job["head"]), [Place(relation, "head")])
     tail = find_entity(graph, name_of(job["tail"]), [Place(relation, "tail")])

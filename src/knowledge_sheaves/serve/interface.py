@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from knowledge_sheaves.embedding.about import describe
-from knowledge_sheaves.embedding.known import ALL, known_graph
+from knowledge_sheaves.embedding.known import ALL, given_graph, known_graph
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
 from knowledge_sheaves.graph.names import find_entity
@@ -44,7 +44,7 @@ def card(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
 
 def schema(asker: Asker, settings: Settings, job: Mapping[str, Any]) -> Reply:
     """The types and relations, with how many entities and facts each has."""
-    graph = known_graph(asker.model, ALL)
+    graph = given_graph(asker.model, ALL)
     types = [
         {
             "name": str(name),

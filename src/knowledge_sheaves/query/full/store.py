@@ -11,7 +11,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.beside import statements_of
-from knowledge_sheaves.embedding.known import ALL, known_graph
+from knowledge_sheaves.embedding.known import ALL, given_graph
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.schema import DEFAULT_TYPE
 from knowledge_sheaves.query.full.index import kept_store
@@ -67,7 +67,7 @@ class FactStore:
 
     @classmethod
     def _of_model(cls, model: SheafEmbedding, known: str) -> FactStore:
-        graph = known_graph(model, known)
+        graph = given_graph(model, known)
         if known == ALL and graph.num_triples >= LARGE:
             kept = kept_store(model, lambda: quads(graph, statements_of(model)))
             if kept is not None:

@@ -138,4 +138,4 @@ def smaller_and_larger(data: Dataset, split: str) -> tuple[KnowledgeGraph, Knowl
         raise InputError(f"Hard answers come from one of {names[1:]}, not from {split!r}.")
     triples = [data.splits[name].triples for name in names[: names.index(split) + 1]]
     smaller, larger = np.concatenate(triples[:-1]), np.concatenate(triples)
-    return data.train.with_triples(smaller), data.train.with_triples(larger)
+    return data.train.with_triples(smaller).closed, data.train.with_triples(larger).closed
