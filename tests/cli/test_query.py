@@ -246,8 +246,8 @@ SELECT ?x
 virus causes ?x
 virus causes disease_or_syndrome
 :sing
-:help
-:quit
+help
+quit
 virus causes ?never
 """
     command = [sys.executable, "-m", "knowledge_sheaves", "ask", str(trained)]

@@ -67,9 +67,10 @@ class Prompt:
 
         for text in questions():
             try:
-                if text in (":quit", ":q", ":exit"):
+                if text in (":quit", ":q", ":exit", "quit", "exit"):
                     return
-                self.command(text) if text.startswith(":") else self.answer(text)
+                told = text.startswith(":") or text == "help"
+                self.command(text) if told else self.answer(text)
             except SheafError as error:
                 say(f"{error}", err=True)
 
@@ -97,7 +98,7 @@ class Prompt:
         word, _, value = text.partition(" ")
         value = value.strip()
         match word:
-            case ":help":
+            case ":help" | "help":
                 typer.echo(HELP)
             case ":solver":
                 self.asker.options = self.asker.options.but(solver=value)

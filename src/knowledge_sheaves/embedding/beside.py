@@ -28,3 +28,12 @@ def statements_of(model: SheafEmbedding) -> pl.DataFrame | None:
         check_file(kept.path, {"sha256": {kept.path.name: kept.sha256}})
         return read_file(kept.path, statements.read)
     return kept
+
+
+def has_values(model: SheafEmbedding, predicate: str) -> bool:
+    """Whether the source gives values, such as numbers and texts, by this predicate."""
+    kept = statements_of(model)
+    if kept is None:
+        return False
+    values = kept.filter((pl.col("predicate") == predicate) & pl.col("datatype").is_not_null())
+    return len(values) > 0

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import BoolArray, IntArray, check_ids
+from knowledge_sheaves.graph.labels import Name, find_type
 from knowledge_sheaves.graph.type_rules import Hierarchy, SubclassOf, TypesOf, declared_types
 from knowledge_sheaves.graph.vocabulary import Vocabulary
 
@@ -140,8 +141,9 @@ class Classes:
         Traceback (most recent call last):
         knowledge_sheaves.errors.InputError: Unknown type 'Y'.
         """
-        named = next((n for n in self.names if self.said.labels.get(n) == name), name)
-        meant = name if name in self.names else self.names[self.names.id(named)]
+        labels = self.said.labels
+        known = name in self.names
+        meant = name if known else find_type(name, (Name(n, labels.get(n)) for n in self.names))
         return np.asarray(self._fitting((meant,))[self.groups[0]])
 
     @cached_property

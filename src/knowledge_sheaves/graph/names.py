@@ -10,11 +10,19 @@ import numpy as np
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import BoolArray
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
-from knowledge_sheaves.graph.labels import label_of, quoted, said
+from knowledge_sheaves.graph.labels import label_of, quoted, said, suggested
 from knowledge_sheaves.graph.vocabulary import MOST_SUGGESTED, did_you_mean, near_names
 
 MOST_LISTED = 10
 End = Literal["head", "tail"]
+
+
+class UnknownRelation(InputError):
+    """No relation has this name or label."""
+
+    def __init__(self, text: str, relation: str) -> None:
+        super().__init__(text)
+        self.relation = relation
 
 
 class Place(NamedTuple):
@@ -74,7 +82,8 @@ def find_relation(graph: KnowledgeGraph, text: str) -> str:
     'likes'
     >>> find_relation(graph, "like")
     Traceback (most recent call last):
-    knowledge_sheaves.errors.InputError: There is no relation 'like'; did you mean 'has' (likes)?
+    knowledge_sheaves.graph.names.UnknownRelation: There is no relation 'like'; did you mean \
+'has' (likes)?
     """
     names = graph.schema.labelled_names
     if text in names:
@@ -87,10 +96,10 @@ def find_relation(graph: KnowledgeGraph, text: str) -> str:
             f"{len(meant)} relations have the label {text!r}: ask by name for one of "
             f"{_listed(repr(str(name)) for name in meant)}."
         )
-    by_text = {label_of(name) or name: name for name in names} | {name: name for name in names}
-    near = dict.fromkeys(quoted(by_text[other]) for other in near_names(text, by_text))
     listed = f": the graph has {_listed(map(quoted, names))}."
-    raise InputError(f"There is no relation {text!r}{did_you_mean(list(near)) or listed}")
+    raise UnknownRelation(
+        f"There is no relation {text!r}{suggested(text, names) or listed}", relation=text
+    )
 
 
 def _suggested(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> str:

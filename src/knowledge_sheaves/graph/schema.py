@@ -13,7 +13,7 @@ import numpy as np
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import IntArray
-from knowledge_sheaves.graph.labels import Name
+from knowledge_sheaves.graph.labels import Name, find_type
 from knowledge_sheaves.graph.multigraph import Multigraph
 from knowledge_sheaves.graph.vocabulary import Vocabulary, suggestion
 from knowledge_sheaves.notebook import table
@@ -203,10 +203,10 @@ class Schema:
         >>> Schema(["Person", "Film"], []).type_id("Film")
         1
         """
-        labelled = [place for place, kind in enumerate(self.types) if kind.label == name]
-        if name not in self.type_names and len(labelled) == 1:
-            return labelled[0]
-        return self.type_names.id(name)
+        place = self.type_names.get(name)
+        if place is not None:
+            return place
+        return self.type_names.id(find_type(name, [Name(k.name, k.label) for k in self.types]))
 
     @cached_property
     def edge_names(self) -> IntArray:

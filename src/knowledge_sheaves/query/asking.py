@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.beside import has_values
 from knowledge_sheaves.embedding.numbers import are_moderate, check_scores
 from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.arrays import BoolArray
+from knowledge_sheaves.graph.names import UnknownRelation
 from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.batches import alike, by_shape, slices
 from knowledge_sheaves.query.budget import Budget
@@ -322,7 +324,15 @@ class Asker:
 
     def read(self, text: str, budget: Budget | None = None) -> ParsedQuery:
         """Read a query in SPARQL or in the short form."""
-        return read(text, self.graph, budget)
+        try:
+            return read(text, self.graph, budget)
+        except UnknownRelation as error:
+            if not has_values(self.model, error.relation):
+                raise
+            raise InputError(
+                f"{error.relation!r} gives values and no entities, so there is nothing to predict: "
+                "ask for what the facts say with --facts-only, in Python with model.sparql(...)."
+            ) from None
 
     def answer(
         self,

@@ -22,7 +22,8 @@ _FORMS = r"SELECT|ASK|PREFIX|BASE|CONSTRUCT|DESCRIBE|INSERT|DELETE|LOAD(?=\s+(?:
 _SPARQL = re.compile(rf"(?:\#[^\n]*\n\s*+)*+(?:{_FORMS})\b", re.IGNORECASE)
 _WHERE = re.compile(r"(\?\w+)\s+where\s+", re.IGNORECASE)
 _STOP = re.compile(r"(?:^|\s)\.(?=\s|$)|\n")
-_WORD = re.compile(r'"[^"]*"|\S+')
+# An apostrophe may stand within quotes like itself, unless a blank follows: 'Alzheimer's disease'.
+_WORD = re.compile(r""""[^"]*"|'(?:[^']|'(?=\S))*'(?=\s|$)|\S+""")
 
 
 def is_sparql(text: str) -> bool:
@@ -103,7 +104,12 @@ def _join(words: Sequence[str], start: int, end: int) -> tuple[str, str, str]:
 
 
 def _text(words: Sequence[str]) -> str:
-    return " ".join(word.strip('"') for word in words)
+    return " ".join(map(_bare, words))
+
+
+def _bare(word: str) -> str:
+    quoted = len(word) > 1 and word[0] == word[-1] == "'"
+    return word[1:-1] if quoted else word.strip('"')
 
 
 def _cut(statement: str) -> str:
