@@ -17,13 +17,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from _measure import peak_gib
 
 DIM, FACTS = 128, 5
-QUESTIONS = 40
+QUESTIONS = 100
 COLUMNS = {
     "read": "s",
     "step": "ms",
@@ -119,7 +120,7 @@ def index(folder: Path, size: int) -> dict[str, float]:
     import torch
 
     from knowledge_sheaves.embedding import SheafEmbedding
-    from knowledge_sheaves.embedding.search.kept import index as build
+    from knowledge_sheaves.query.indexing import index as build
 
     torch.set_num_threads(1)
     model = SheafEmbedding.load(folder / f"m{size}")
@@ -140,22 +141,19 @@ def ask(folder: Path, size: int) -> dict[str, float]:
     import torch
 
     import knowledge_sheaves as ks
+    from knowledge_sheaves.query.indexing import walks
     from knowledge_sheaves.query.pattern import Query
 
     torch.set_num_threads(1)
     model = ks.load(folder / f"m{size}")
     graph = model.graph
-    places = torch.randperm(graph.num_triples, generator=torch.Generator().manual_seed(1))
-    facts = graph.triples[places[:QUESTIONS].numpy()]
     names = graph.schema.relation_names
     asked: dict[str, list[Query]] = {"1p": [], "2p": []}
-    for head, edge, tail in facts.tolist():
-        next_ = graph.neighbours(tail)
-        away = next_.relations[next_.outgoing]
-        relation = names[int(away[0])] if len(away) else names[edge]
-        first, ends = names[edge], graph.entities[head]
-        asked["1p"].append(Query.from_triples([(ends, first, "?x")], "?x", graph))
-        hops = [(ends, first, "?y"), ("?y", relation, "?x")]
+    # Types are left out, so edges of the schema are relations.
+    for head, *edges in islice(walks(model.embedding, 0, 8 * QUESTIONS, seed=1), QUESTIONS):
+        known, (first, second) = graph.entities[head], (names[edge] for edge in edges)
+        asked["1p"].append(Query.from_triples([(known, first, "?x")], "?x", graph))
+        hops = [(known, first, "?y"), ("?y", second, "?x")]
         asked["2p"].append(Query.from_triples(hops, "?x", graph))
     asker = {
         mode: ks.Model(model.embedding, ks.Options("harmonic", search=mode))

@@ -158,6 +158,7 @@ def test_the_recall_kept_is_what_is_found(saved: Path) -> None:
     about = about_index(saved, model.info.generation)
     assert about is not None
     said = about["types"]["0"]
+    said = {**said, **said["shapes"]["1p"]}
     query = sample_queries(model, 0, 2 * said["queries"], said["seed"])
     assert query is not None
     finder = finder_of(model, 0, "quick")

@@ -13,10 +13,12 @@ import knowledge_sheaves as ks
 from config_cases import made
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.embedding.search import kept
+from knowledge_sheaves.embedding.search.finders import Filter
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.asking import answer
+from knowledge_sheaves.query.indexing import index, paths
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.ranking import Predictor, shares
@@ -156,6 +158,38 @@ def test_a_quick_search_says_what_it_looked_at(tmp_path: Path) -> None:
     assert len(found) == 10
     assert "of 240 entities" in found.notes[-1]
     assert found.energies[0] >= best.energies[0] - 1e-4
+
+
+def test_what_is_read_for_paths_is_measured_by_paths(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, [3000, 3, 3000], (6000, 3))
+    graph = KnowledgeGraph.from_triples([(f"e{h}", f"r{r}", f"e{t}") for h, r, t in rows])
+    model = made(model_config("complex", dim=16), graph)
+    with torch.no_grad():  # some order, as training makes it
+        centres = torch.randn(30, 16, generator=torch.Generator().manual_seed(1))
+        table = model.entities.tables[0]
+        table.add_(centres[torch.arange(len(table)) % 30])
+    model.refresh()
+    model.info = ModelInfo.of(Dataset(graph), calibration={"tau": 2.0})
+    model.save(tmp_path / "model")
+    model = SheafEmbedding.load(tmp_path / "model")
+    shapes = index(model, seed=4)["types"]["0"]["shapes"]
+    assert shapes["1p"]["reach"] != shapes["2p"]["reach"]
+    said, hits = shapes["2p"], []
+    asked = paths(model, 0, 2 * said["queries"], 4)
+    assert len(asked) == 2 * said["queries"] == 400
+    for each in asked[1::2]:
+        (best,), (found,) = (
+            kept.finder_of(model, 0, mode, shape="2p").best(each, 10, [Filter()])
+            for mode in ("full", "quick")
+        )
+        hits.append(np.isin(found.rows, best.rows).mean())
+    assert np.mean(hits) == pytest.approx(said["recall_at_10"], abs=0.002)
+    assert 0.9 < said["recall_at_10"] < 1
+    hops = [(graph.entities[graph.triples[0, 0]], "r0", "?y"), ("?y", "r1", "?x")]
+    (note,) = ask(model, Query.from_triples(hops, "?x", model.graph), "quick").notes
+    looked_at = int(note.split(" looked at ")[1].split(" of ")[0].replace(",", ""))
+    assert said["reach"] <= looked_at < said["reach"] + 300
+    assert f"it met {said['recall_at_10']:.1%} when it was built" in note
 
 
 def test_wide_forms_are_compared_in_full(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def index(
         typer.Option(
             min=0, max=1, help="What share of the 10 best answers a quick search is to meet."
         ),
-    ] = 0.97,
+    ] = 0.98,
     least: Annotated[
         int, typer.Option(min=1, help="Leave out types with fewer entities: all are compared.")
     ] = 1000,
@@ -27,15 +27,16 @@ def index(
     """Build an index beside a model, by which the best answers are found.
 
     It holds the entities in 8 bits, in lists of neighbours. A quick search reads some lists and
-    compares exactly whatever can win there; an exact one reads all of them and misses nothing. The
-    recall of quick searches is measured on questions of known facts, and kept with the index. From
-    a million entities on, questions use it by themselves.
+    compares exactly whatever can win there; an exact one reads all of them and misses nothing. How
+    much to read for the recall that is wanted is measured on questions of known facts, of one edge
+    (1p) and of two in a row (2p), and kept with the index. From a million entities on, questions
+    use it by themselves.
 
     \b
     Example:
       sheaves index model/ --least 100
     """
-    from knowledge_sheaves.embedding.search.kept import index as build
+    from knowledge_sheaves.query.indexing import index as build
 
     found = build(load_model(model), recall=recall, least=least, seed=seed, report=say)
     if as_json:
@@ -46,11 +47,13 @@ def index(
             "type": each["name"],
             "entities": each["entities"],
             "lists": each["lists"],
-            "read": f"{each['reach'] / each['entities']:.1%}",
-            "recall@10": each["recall_at_10"],
-            "questions": each["queries"],
+            "shape": shape,
+            "read": f"{said['reach'] / each['entities']:.1%}",
+            "recall@10": said["recall_at_10"],
+            "questions": said["queries"],
             "seconds": each["seconds"],
         }
         for each in found["types"].values()
+        for shape, said in each["shapes"].items()
     ]
     print_table(f"{model}", rows, "Recall is that of quick searches; exact ones miss nothing.")

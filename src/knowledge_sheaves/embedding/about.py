@@ -144,10 +144,11 @@ def _validated(metrics: Mapping[str, Any], tested: bool) -> dict[str, str]:
 
 
 def _found(index: Mapping[str, Any] | None) -> dict[str, float]:
-    """What share of the ten best answers the index finds, by type where there are several."""
+    """What share of the ten best answers the index finds, by shape, and type if there are more."""
     types = {} if index is None else index["types"]
     several = len(types) > 1
     return {
-        f"index_recall_at_10{' ' + each['name'] if several else ''}": each["recall_at_10"]
+        f"index_recall_at_10 {shape}{' ' + each['name'] if several else ''}": said["recall_at_10"]
         for each in types.values()
+        for shape, said in each["shapes"].items()
     }

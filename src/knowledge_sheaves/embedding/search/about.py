@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ from knowledge_sheaves.embedding.folder import GENERATION, NEAREST, read_file, r
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import is_sealed
 
-FORMAT = 1
+FORMAT = 2
 ABOUT = "about.json"
-NUMBERS = ("entities", "lists", "reach", "recall_at_10", "queries", "seconds")
+NUMBERS = ("entities", "lists", "seconds")
+SINGLE, SEVERAL = "1p", "2p"
+"""Shapes of questions: of one edge; of more, as two in a row are."""
+MEASURED = ("reach", "recall_at_10", "queries")
+"""What is known of every shape; ``reach`` is how many entities a quick search reads."""
 AGAIN = "build it again with sheaves index"
 
 
@@ -41,6 +46,22 @@ def _is_whole(about: dict[str, Any]) -> bool:
     return all(
         isinstance(said, dict)
         and isinstance(said.get("monomials"), str)
-        and all(isinstance(said.get(name), int | float) for name in NUMBERS)
+        and _are_numbers(said, NUMBERS)
+        and _are_measured(said.get("shapes"), said["entities"])
         for said in types.values()
     )
+
+
+def _are_measured(shapes: object, size: int) -> bool:
+    return (
+        isinstance(shapes, dict)
+        and SINGLE in shapes
+        and all(
+            isinstance(said, dict) and _are_numbers(said, MEASURED) and 0 < said["reach"] <= size
+            for said in shapes.values()
+        )
+    )
+
+
+def _are_numbers(said: dict[str, Any], names: Iterable[str]) -> bool:
+    return all(isinstance(said.get(name), int | float) for name in names)

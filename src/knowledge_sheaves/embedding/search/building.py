@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from knowledge_sheaves.embedding.constraints import Gram
 from knowledge_sheaves.embedding.energies.base import Query
@@ -16,57 +16,74 @@ from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.embedding.search.codes import Bounds, Coded, Codes, CodeScan
 from knowledge_sheaves.embedding.search.finders import AT_ONCE, Asked, Filter
+from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf.monomials import Candidates, Monomials
 
 LEAST = 1_000
 """Of fewer entities of a type all are compared."""
-A_LIST = 64
+LISTS = 4
+"""So many times the root of their number of lists entities have. The more, the less is read..."""
+MOST_LISTS = 1 << 13
+"""...and the longer it takes to find the list of every entity."""
+A_LIST = 40
 """So many vectors for every list are looked at to find where lists are."""
 ROUNDS = 8
 SAMPLE = 1 << 14
 QUERIES = 400
 TOP = 10
-RECALL = 0.97
+RECALL = 0.98
 WIDEST = 4
 """Monomials may be so many times as many as coordinates."""
 
 Report = Callable[[str], None]
+Questions = Callable[[SheafEmbedding, int, int, int], Sequence[Asked]]
+"""Of a model, a type of answers, how many questions and a seed: questions of known facts."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """What share of the best answers of facts' questions is found, and by how many of them."""
 
-    recall: float
+    recall_at_10: float
     queries: int
     reach: int
 
 
 def build(
-    model: SheafEmbedding, kind: int, recall: float, seed: int, report: Report
-) -> tuple[Codes, Measured]:
-    """The index of all entities of a type, and what it misses of facts that half of it chose.
-
-    One half of the questions says how much must be read for ``recall``, the other half measures.
-    """
+    model: SheafEmbedding,
+    kind: int,
+    recall: float,
+    seed: int,
+    questions: Mapping[str, Questions],
+    report: Report,
+) -> tuple[Codes, dict[str, Measured]]:
+    """The index of all entities of a type, and what it misses of questions of every shape."""
     generator = torch.Generator().manual_seed(seed)
     pool = model.pool(kind, "tail")
     candidates, size = pool.candidates, len(pool.candidates)
     report("clustering")
-    centres = cluster(candidates.flat, max(1, round(2 * math.sqrt(size))), generator)
-    lists = nearest(candidates.flat, centres)
+    lists = min(MOST_LISTS, size, round(LISTS * math.sqrt(size)))
+    mine = nearest(candidates.flat, cluster(candidates.flat, lists, generator))
     report("coding")
-    codes = encode(candidates, bias_columns(model, kind), lists, monomials(model, candidates))
+    codes = encode(candidates, bias_columns(model, kind), mine, monomials(model, candidates))
     sample = torch.randperm(size, generator=generator)[:SAMPLE].sort().values
     codes = replace(codes, sample=sample.int())
-    report("measuring")
-    needed = rows_needed(model, kind, codes, QUERIES, seed)
+    measured = {}
+    for shape, ask in questions.items():
+        report(f"measuring {shape}")
+        asked = [each for each in ask(model, kind, QUERIES, seed) if codes.takes(each.forms)]
+        measured[shape] = measure(rows_needed(model, kind, codes, asked), recall, size)
+    return codes, measured
+
+
+def measure(needed: Tensor, recall: float, size: int) -> Measured:
+    """One half of the questions says how much must be read for ``recall``, the other measures."""
     chosen, judged = needed[::2], needed[1::2]
     reach = int(chosen.flatten().double().quantile(recall)) + 1 if len(chosen) else size
     reach = min(size, max(reach, TOP))
     found = float((judged <= reach).double().mean()) if len(judged) else 1.0
-    return replace(codes, reach=reach), Measured(found, len(judged), reach)
+    return Measured(found, len(judged), reach)
 
 
 def monomials(model: SheafEmbedding, candidates: Candidates) -> Monomials:
@@ -110,14 +127,16 @@ def cluster(points: Tensor, lists: int, generator: torch.Generator) -> Tensor:
 
 def nearest(points: Tensor, centres: Tensor) -> Tensor:
     """The nearest centre of every point."""
-    half = centres.square().sum(1) / 2
-    rows = max(1, (1 << 25) // max(1, len(centres)))
-    return torch.cat(
-        [
-            torch.addmm(half, part.float(), centres.T, alpha=-1).argmin(1)
-            for part in points.split(rows)
-        ]
-    )
+    half = centres.square().sum(1, keepdim=True) / 2
+    wide = torch.cat([-centres, half], 1).T
+    rows = max(64, (1 << 21) // max(1, len(centres)))
+    found = list[Tensor]()
+    # Memory that is new for every product takes as long as the product itself.
+    products = points.new_empty(rows, len(centres), dtype=torch.float)
+    for part in points.split(rows):
+        ones = nn.functional.pad(part.float(), (0, 1), value=1.0)
+        found.append(top(torch.mm(ones, wide, out=products[: len(part)]), 1)[1].squeeze(1))
+    return torch.cat(found)
 
 
 def encode(candidates: Candidates, biases: Tensor | None, lists: Tensor, kind: Monomials) -> Codes:
@@ -152,7 +171,7 @@ def encode(candidates: Candidates, biases: Tensor | None, lists: Tensor, kind: M
         _joined(more) if more else None,
         *(torch.cat(columns), order.int(), starts, means),
         *(means.new_zeros(len(counts)), torch.zeros(0, dtype=torch.int32), longest),
-        *(kind, len(order)),
+        kind,
     )
     return replace(codes, spread=_spread(candidates, lists, codes))
 
@@ -201,18 +220,23 @@ def sample_queries(model: SheafEmbedding, kind: int, count: int, seed: int) -> Q
 
 
 @torch.no_grad()
-def rows_needed(model: SheafEmbedding, kind: int, codes: Codes, count: int, seed: int) -> Tensor:
-    """How far one must reach to meet each of a question's best answers: (questions, best)."""
-    pool = model.pool(kind, "tail")
+def edges(model: SheafEmbedding, kind: int, count: int, seed: int) -> Sequence[Asked]:
+    """Questions of one edge that known facts answer; those of an energy without forms are none."""
     query = sample_queries(model, kind, count, seed)
-    asked = None if query is None else asked_of(model, query, pool.candidates)
-    if asked is None:
-        return torch.zeros(0, TOP, dtype=torch.long)
-    best = CodeScan(pool.candidates, bias_columns(model, kind), codes)
-    found = best.best(asked, TOP, [Filter()] * len(asked))
-    rows = torch.stack([each.rows for each in found])
-    lists = torch.searchsorted(codes.starts, codes.place[rows].long(), right=True) - 1
-    ranked = Bounds(codes, asked).lists().argsort(1)
-    sizes = codes.sizes()[ranked]
-    before = sizes.cumsum(1) - sizes
-    return before.gather(1, ranked.argsort(1)).gather(1, lists) + 1
+    asked = None if query is None else asked_of(model, query, model.pool(kind, "tail").candidates)
+    return [] if asked is None else [asked.take(place) for place in range(len(asked))]
+
+
+@torch.no_grad()
+def rows_needed(model: SheafEmbedding, kind: int, codes: Codes, asked: Sequence[Asked]) -> Tensor:
+    """How far one must reach to meet each of a question's best answers: (questions, best)."""
+    scan = CodeScan(model.pool(kind, "tail").candidates, bias_columns(model, kind), codes)
+    needed = [torch.zeros(0, TOP, dtype=torch.long)]
+    for each in asked:
+        (found,) = scan.best(each, TOP, [Filter()])
+        ranked = Bounds(codes, each).lists().argsort()
+        sizes = codes.sizes()[ranked]
+        before = torch.empty_like(sizes)
+        before[ranked] = sizes.cumsum(0) - sizes
+        needed.append(before[codes.lists_of(codes.place[found.rows].long())].unsqueeze(0) + 1)
+    return torch.cat(needed)

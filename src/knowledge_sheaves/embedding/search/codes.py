@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -24,10 +25,14 @@ from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.sheaf.monomials import Candidates, Forms, Monomials
 
 LARGEST = 127
-ROUNDING = 4 * torch.finfo(torch.float32).eps
+ROUNDING = 6 * torch.finfo(torch.float32).eps
 """What adding up some hundred products in single precision loses of the product of the norms."""
 LEEWAY = 0.1
 """A list counts as if its mean were so many times its spread better."""
+FIRST = 1 << 12
+"""So many rows are read at first, to know what is far: of those that follow few are then kept."""
+NOTHING = 80.0
+"""exp(−80) is nothing beside 1. What is less still takes a hundred times as long to compute."""
 
 
 class Rounded(NamedTuple):
@@ -68,10 +73,9 @@ class Coded(NamedTuple):
         return Coded(self.codes[places], self.unit[places], self.rest[places])
 
     def product(self, given: Rounded, spans: Sequence[slice]) -> Tensor:
-        """The products of given rows with those of some spans: (given, rows)."""
-        parts = [torch._int_mm(given.parts, self.codes[span].T) for span in spans]
-        whole = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-        return whole.float().mul_(given.unit)
+        """The products of the codes of one given row with those of some spans."""
+        parts = [torch._int_mm(given.parts, self.codes[span].T)[0] for span in spans]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts)).float()
 
 
 def over(table: Tensor, spans: Sequence[slice]) -> Tensor:
@@ -80,14 +84,34 @@ def over(table: Tensor, spans: Sequence[slice]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
+def places_in(spans: Sequence[slice], some: Tensor) -> Tensor:
+    """Where some of the rows of spans are, that follow each other.
+
+    >>> places_in([slice(5, 8), slice(0, 2)], torch.tensor([0, 2, 3]))
+    tensor([5, 7, 0])
+    """
+    starts = torch.tensor([span.start for span in spans])
+    sizes = torch.tensor([span.stop for span in spans]) - starts
+    before = sizes.cumsum(0) - sizes
+    at = torch.searchsorted(before, some, right=True) - 1
+    return starts[at] + some - before[at]
+
+
+def log_sum(logs: Tensor) -> Tensor:
+    """log Σ exp, of whatever counts in it."""
+    most = logs.amax()
+    if most.isneginf():
+        return most
+    return (logs - most).clamp_(min=-NOTHING).exp_().sum().log_().add_(most)
+
+
 @dataclass(frozen=True, eq=False)
 class Codes:
     """All candidates of one type in 8 bits, list after list.
 
     ``more`` are their monomials where the model's forms need more than ‖x‖². ``columns`` are exact:
     ‖x‖², then the biases. ``order`` is the candidate at every place, ``starts`` is where lists
-    start; ``means`` are of points, monomials and columns. ``reach`` rows are read by who does not
-    read all.
+    start; ``means`` are of points, monomials and columns.
     """
 
     points: Coded
@@ -100,7 +124,6 @@ class Codes:
     sample: Tensor
     longest: Tensor
     kind: Monomials
-    reach: int
 
     def __len__(self) -> int:
         return len(self.order)
@@ -128,7 +151,6 @@ class Codes:
             and int(self.starts[0]) == 0
             and int(self.starts[-1]) == size
             and bool((self.starts.diff() >= 0).all())
-            and 0 < self.reach <= size
         )
 
     def takes(self, forms: Forms) -> bool:
@@ -150,12 +172,16 @@ class Codes:
             self.points.take(some),
             None if self.more is None else self.more.take(some),
             *(self.columns[some], self.order[some], self.starts, self.means, self.spread),
-            *(self.sample, self.longest, self.kind, len(some)),
+            *(self.sample, self.longest, self.kind),
         )
 
     @cached_property
     def list_of_sample(self) -> Tensor:
-        return torch.searchsorted(self.starts, self.sample.long(), right=True) - 1
+        return self.lists_of(self.sample.long())
+
+    def lists_of(self, places: Tensor) -> Tensor:
+        """The list that every place is in."""
+        return torch.searchsorted(self.starts, places, right=True) - 1
 
     def sizes(self) -> Tensor:
         """How many candidates each list has."""
@@ -173,25 +199,26 @@ def _within(ids: Tensor, size: int) -> bool:
 
 
 class Bounds:
-    """Forms that are ready to be bounded at codes."""
+    """One form that is ready to be bounded at codes."""
 
     def __init__(self, codes: Codes, asked: Asked) -> None:
         linear, weights, kind, constant = asked.forms
+        assert len(linear) == 1, "forms are looked for one by one"
         self.codes, self.score = codes, asked.score
         rows = 2 * linear.float()
-        self.points = Rounded.of(rows)
-        self.lengths = rows.norm(dim=1, keepdim=True)
-        at_norm = rows.new_zeros(len(rows), 1)
-        self.more, self.more_lengths = None, at_norm
+        self.points, self.length = Rounded.of(rows), float(rows.norm())
+        at_norm = rows.new_zeros(1, 1)
+        self.more, self.more_length = None, 0.0
         if weights is not None and kind is Monomials.NORM:
             at_norm = weights.float()
         elif weights is not None and kind > Monomials.NORM:
             self.more = Rounded.of(weights.float())
-            self.more_lengths = weights.float().norm(dim=1, keepdim=True)
-        taken = rows.new_tensor([[-each for each in asked.favour]]).expand(len(rows), -1)
+            self.more_length = float(weights.float().norm())
+        taken = rows.new_tensor([[-each for each in asked.favour]])
         self.columns = torch.cat([at_norm, taken], 1)
-        self.constant = rows.new_zeros(len(rows)) if constant is None else constant.float()
+        self.constant = 0.0 if constant is None else float(constant)
         self.linear = torch.cat([rows, *self._wide(weights, kind), self.columns], 1)
+        self.has_columns = bool(self.columns.any())
         self.rest = self._rest()
 
     def _wide(self, weights: Tensor | None, kind: Monomials) -> list[Tensor]:
@@ -199,36 +226,44 @@ class Bounds:
             return []
         width = self.codes.more.codes.shape[1]
         if weights is None or kind <= Monomials.NORM:
-            return [self.columns.new_zeros(len(self.columns), width)]
+            return [self.columns.new_zeros(1, width)]
         return [weights.float()]
 
-    def _rest(self) -> Tensor:
-        """What rounding the forms, and adding up, may cost at any candidate: (forms, 1)."""
-        points, more, columns = self.codes.longest[0], self.codes.longest[1], self.codes.longest[2:]
-        rest = self.points.rest * points
-        size = self.lengths[:, 0] * points + self.columns.abs() @ columns + self.constant.abs()
+    def _rest(self) -> float:
+        """What rounding the form, and adding up, may cost at any candidate."""
+        points, more, *columns = self.codes.longest.tolist()
+        rest = float(self.points.rest) * points
+        own = sum(a * b for a, b in zip(self.columns[0].abs().tolist(), columns, strict=True))
+        size = self.length * points + self.more_length * more + own + abs(self.constant)
         if self.more is not None:
-            rest = rest + self.more.rest * more
-            size = size + self.more_lengths[:, 0] * more
-        return (rest + ROUNDING * size).unsqueeze(1)
+            rest += float(self.more.rest) * more
+        return rest + ROUNDING * size
 
-    def at(self, codes: Codes, spans: Sequence[slice]) -> tuple[Tensor, Tensor]:
-        """Values (forms, rows of the spans), and how far they may be off."""
+    def at(self, codes: Codes, spans: Sequence[slice]) -> Tensor:
+        """The values at the rows of some spans, as far as they are known."""
         points, more = codes.points, codes.more
-        values = points.product(self.points, spans).mul_(over(points.unit, spans))
-        slack = self.rest + self.lengths * over(points.rest, spans)
+        values = points.product(self.points, spans)
+        values.mul_(over(points.unit, spans)).mul_(float(self.points.unit)).add_(self.constant)
         if self.more is not None:
             assert more is not None, "only forms that fit are asked"
-            values += more.product(self.more, spans).mul_(over(more.unit, spans))
-            slack += self.more_lengths * over(more.rest, spans)
-        if self.columns.any():
-            values.addmm_(self.columns, over(codes.columns, spans).T)
-        return values.add_(self.constant.unsqueeze(1)), slack
+            wide, unit = more.product(self.more, spans), over(more.unit, spans)
+            values.addcmul_(wide, unit, value=float(self.more.unit))
+        if self.has_columns:
+            values.addmv_(over(codes.columns, spans), self.columns[0])
+        return values
+
+    def below(self, values: Tensor, codes: Codes, spans: Sequence[slice]) -> Tensor:
+        """What the exact values are not below, where `at` found values."""
+        lower = torch.add(values, over(codes.points.rest, spans), alpha=-self.length)
+        if self.more is not None:
+            assert codes.more is not None
+            lower.add_(over(codes.more.rest, spans), alpha=-self.more_length)
+        return lower.sub_(self.rest)
 
     def lists(self) -> Tensor:
-        """How good lists are, (forms, lists): the mean value of each, less some of its spread."""
-        means = self.linear @ self.codes.means.T
-        return means - LEEWAY * self.linear.norm(dim=1, keepdim=True) * self.codes.spread
+        """How good lists are: the mean value of each, less some of its spread."""
+        means = self.codes.means @ self.linear[0]
+        return means.sub_(self.codes.spread, alpha=LEEWAY * float(self.linear.norm()))
 
 
 class Best:
@@ -237,31 +272,25 @@ class Best:
     def __init__(self, count: int, tau: float | None, score: Callable[[Tensor], Tensor]) -> None:
         self.count, self.tau = count, tau
         self.score = score
-        self.threshold = math.inf
+        # Nothing that is infinite can win, and at first nobody knows what can.
+        self.threshold = torch.finfo(torch.float32).max
         self.uppers = torch.zeros(0)
         self.kept: list[tuple[Tensor, Tensor, Tensor]] = []
         self.totals: list[Tensor] = []
 
-    def meet(
-        self, values: Tensor, slack: Tensor, places: Tensor, hidden: Tensor | None = None
-    ) -> None:
-        """Look at bounds; a value that cannot be is infinite."""
+    def meet(self, values: Tensor, lower: Tensor, spans: Sequence[slice]) -> None:
+        """Look at the rows of spans, at bounds; one that cannot be has infinite ones."""
         if self.tau is not None:
-            self.totals.append(torch.logsumexp(self.score(values) / -self.tau, 0))
-        lower = values - slack
-        # Nothing that is infinite can win, and at first nobody knows what can.
-        near = lower <= min(self.threshold, torch.finfo(torch.float32).max)
-        if hidden is not None:
-            near &= ~hidden
-        some = near.nonzero().squeeze(1)
-        if not len(some):
+            self.totals.append(log_sum(self.score(values) / -self.tau))
+        if not bool(lower.amin() <= self.threshold):
             return
-        uppers = torch.cat([self.uppers, values[some] + slack[some]])
-        self.uppers = top(uppers, self.count)[0]
+        some = (lower <= self.threshold).nonzero().squeeze(1)
+        low, known = lower[some], values[some]
+        self.uppers = top(torch.cat([self.uppers, 2 * known - low]), self.count)[0]
         if len(self.uppers) == self.count:
             self.threshold = float(self.uppers[-1])
-        some = some[lower[some] <= self.threshold]
-        self.kept.append((lower[some], values[some], places[some]))
+        left = low <= self.threshold
+        self.kept.append((low[left], known[left], places_in(spans, some[left])))
 
     def places(self) -> tuple[Tensor, Tensor]:
         """Those that are left, and their values as far as they are known."""
@@ -269,7 +298,7 @@ class Best:
             return torch.zeros(0, dtype=torch.long), torch.zeros(0)
         lower, values, places = (torch.cat(parts) for parts in zip(*self.kept, strict=True))
         left = lower <= self.threshold
-        return places[left].long(), values[left]
+        return places[left], values[left]
 
 
 class CodeScan(Finder):
@@ -291,14 +320,16 @@ class CodeScan(Finder):
         bounds, best, read = Bounds(self.codes, asked), Best(count, tau, asked.score), 0
         shut = self._in_lists(filter_.possible, filter_.impossible)
         hidden = self._in_lists(filter_.wanted, filter_.unwanted)
-        lists = self._lists(bounds, shut, hidden)
+        lists = self._lists(bounds, filter_)
         for spans in self._spans(lists):
-            values, slack = (each[0] for each in bounds.at(self.codes, spans))
-            places = torch.cat([torch.arange(span.start, span.stop) for span in spans])
+            values = bounds.at(self.codes, spans)
             if shut is not None:
                 values.masked_fill_(over(shut, spans), torch.inf)
-            best.meet(values, slack, places, None if hidden is None else over(hidden, spans))
-            read += len(places)
+            lower = bounds.below(values, self.codes, spans)
+            if hidden is not None:
+                lower.masked_fill_(over(hidden, spans), torch.inf)
+            best.meet(values, lower, spans)
+            read += len(values)
         if lists is not None and tau is not None:
             best.totals.append(self._unread(bounds, lists, shut, tau))
         return self._compare(asked, best, read)
@@ -314,7 +345,7 @@ class CodeScan(Finder):
             out[codes.place[ids].long()] = True
         return out
 
-    def _lists(self, bounds: Bounds, shut: Tensor | None, hidden: Tensor | None) -> Tensor | None:
+    def _lists(self, bounds: Bounds, filter_: Filter) -> Tensor | None:
         """Which lists are read; None: all."""
         return None
 
@@ -322,16 +353,17 @@ class CodeScan(Finder):
         """What is read, some at a time."""
         size = len(self.codes)
         if lists is None:
-            yield from ([slice(i, min(i + AT_ONCE, size))] for i in range(0, size, AT_ONCE))
+            cuts = [0, *range(FIRST, size, AT_ONCE), size]
+            yield from ([slice(*cut)] for cut in pairwise(cuts))
             return
         starts, stops = self.codes.starts[lists].tolist(), self.codes.starts[lists + 1].tolist()
-        spans, held = list[slice](), 0
+        spans, held, most = list[slice](), 0, FIRST
         for start, stop in zip(starts, stops, strict=True):
             spans.append(slice(start, stop))
             held += stop - start
-            if held >= AT_ONCE:
+            if held >= most:
                 yield spans
-                spans, held = [], 0
+                spans, held, most = [], 0, AT_ONCE
         if spans:
             yield spans
 
@@ -346,10 +378,8 @@ class CodeScan(Finder):
         read = read[codes.list_of_sample]
         if shut is not None:
             read |= shut[codes.sample.long()]
-        values = bounds.at(sampled, [slice(None)])[0][0].masked_fill_(read, torch.inf)
-        return torch.logsumexp(bounds.score(values) / -tau, 0) + math.log(
-            len(codes) / max(1, len(sampled))
-        )
+        values = bounds.at(sampled, [slice(None)]).masked_fill_(read, torch.inf)
+        return log_sum(bounds.score(values) / -tau) + math.log(len(codes) / max(1, len(sampled)))
 
     def _compare(self, asked: Asked, best: Best, read: int) -> Found:
         """The exact values of all that can still win; their part of the total is then exact too."""
@@ -378,7 +408,10 @@ def _corrected(totals: Tensor, rough: Tensor, exact: Tensor, tau: float) -> floa
 
 
 class ListScan(CodeScan):
-    """Reads the lists that are best in the mean; some of the best answers may be in others."""
+    """Reads the lists that are best in the mean, ``reach`` candidates of them.
+
+    Some of the best answers may be in others: ``recall`` is how many of the 10 best were met.
+    """
 
     exact = False
 
@@ -387,21 +420,28 @@ class ListScan(CodeScan):
         candidates: Candidates,
         biases: Tensor | None,
         codes: Codes,
-        reach: int | None = None,
+        reach: int,
+        recall: float | None = None,
     ) -> None:
         super().__init__(candidates, biases, codes)
-        self.reach = codes.reach if reach is None else reach
+        self.reach, self.recall = reach, recall
 
-    def _lists(self, bounds: Bounds, shut: Tensor | None, hidden: Tensor | None) -> Tensor:
-        codes = self.codes
-        barred = shut if hidden is None else hidden if shut is None else shut | hidden
-        counts = codes.sizes() if barred is None else _open(barred, codes.starts)
-        ranked = bounds.lists()[0].argsort()
+    def _lists(self, bounds: Bounds, filter_: Filter) -> Tensor:
+        counts = self._open(filter_)
+        ranked = bounds.lists().argsort()
         ranked = ranked[counts[ranked] > 0]
         return ranked[: int((counts[ranked].cumsum(0) < self.reach).sum()) + 1]
 
-
-def _open(barred: Tensor, starts: Tensor) -> Tensor:
-    """How many of each list are not barred."""
-    before = torch.cat([torch.zeros(1, dtype=torch.long), (~barred).cumsum(0)])
-    return before[starts].diff()
+    def _open(self, filter_: Filter) -> Tensor:
+        """How many of each list are not barred."""
+        codes, open_ = self.codes, None
+        for mask in (filter_.possible, filter_.wanted):
+            open_ = mask if open_ is None else open_ if mask is None else open_ & mask
+        ids = [each for each in (filter_.impossible, filter_.unwanted) if each is not None]
+        barred = torch.cat(ids).unique() if ids else torch.zeros(0, dtype=torch.long)
+        counts = codes.sizes()
+        if open_ is not None:
+            before = torch.cat([counts.new_zeros(1), open_[codes.order.long()].cumsum(0)])
+            counts, barred = before[codes.starts].diff(), barred[open_[barred]]
+        lists = codes.lists_of(codes.place[barred].long())
+        return counts - torch.bincount(lists, minlength=len(counts))

@@ -72,7 +72,7 @@ def best_ends(
         ids.append(model.entities_of_type(kind)[found.rows] if several else found.rows)
         scores.append(found.values)
         totals.append(torch.tensor(found.log_total, dtype=torch.float64))
-        notes += search_note(model, kind, finder, found)
+        notes += search_note(finder, found)
     values, order = torch.cat(scores).sort(stable=True)
     total = float(torch.logsumexp(torch.stack(totals), 0))
     ends = torch.cat(ids)[order]

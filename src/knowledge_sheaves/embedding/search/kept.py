@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,16 @@ from knowledge_sheaves.embedding.folder import (
 )
 from knowledge_sheaves.embedding.model import SheafEmbedding
 from knowledge_sheaves.embedding.numbers import check_weights
-from knowledge_sheaves.embedding.search.about import ABOUT, AGAIN, FORMAT, about_index
+from knowledge_sheaves.embedding.search.about import ABOUT, AGAIN, FORMAT, SINGLE, about_index
 from knowledge_sheaves.embedding.search.building import (
     LEAST,
     RECALL,
+    Questions,
     Report,
     asked_of,
     bias_columns,
     build,
+    edges,
     monomials,
     sample_queries,
 )
@@ -46,6 +49,7 @@ AUTO, FULL, EXACT, QUICK = MODES = ("auto", "full", "exact", "quick")
 """How answers are searched for: by all entities, by all their codes, or by some lists of codes."""
 LARGE = 1_000_000
 """From so many entities on an index is used without being asked for."""
+EDGES: Mapping[str, Questions] = {SINGLE: edges}
 PLAIN = ("columns", "order", "starts", "means", "spread", "sample", "longest")
 
 
@@ -56,11 +60,13 @@ def index(
     recall: float = RECALL,
     least: int = LEAST,
     seed: int = 0,
+    questions: Mapping[str, Questions] = EDGES,
     report: Report = lambda said: None,
 ) -> dict[str, Any]:
     """Build the index of a model that was loaded from a folder, and keep it there.
 
-    Returns what was measured, by type. Types with fewer than ``least`` entities have none.
+    Returns what was measured, by type. Types with fewer than ``least`` entities have none. How much
+    a quick search reads is found for every shape of ``questions``, of which `SINGLE` is one.
     """
     place, generation = _place(model), model.info.generation if model.info else None
     check_weights(model)
@@ -71,7 +77,7 @@ def index(
     for kind in kinds:
         started, name = time.perf_counter(), model.graph.schema.types[kind].name
         codes, measured = build(
-            *(model, kind, recall, seed),
+            *(model, kind, recall, seed, questions),
             lambda said, name=name: report(f"{name}: {said}"),  # type: ignore[misc]
         )
         built[kind] = codes
@@ -79,9 +85,7 @@ def index(
             "name": name,
             "entities": len(codes),
             "lists": len(codes.spread),
-            "reach": measured.reach,
-            "recall_at_10": measured.recall,
-            "queries": measured.queries,
+            "shapes": {shape: asdict(each) for shape, each in measured.items()},
             "seed": seed,
             "seconds": round(time.perf_counter() - started, 1),
             "monomials": codes.kind.name.lower(),
@@ -172,7 +176,6 @@ def _codes(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Codes:
         table("more"),
         **{name: tensors[name] for name in PLAIN},
         kind=Monomials[about["monomials"].upper()],
-        reach=int(about["reach"]),
     )
 
 
@@ -212,16 +215,18 @@ def is_indexed(model: SheafEmbedding) -> bool:
     return model.graph.num_entities >= LARGE and _about(model) is not None
 
 
-def search_note(model: SheafEmbedding, kind: int, finder: Finder, found: Found) -> list[str]:
+def search_note(finder: Finder, found: Found) -> list[str]:
     """What to know of answers that a finder found."""
     size = len(finder.candidates)
     if not isinstance(finder, CodeScan):
         return []
     if finder.exact or found.looked_at == size:
         return [f"Exact: whatever of {size:,} entities could be among the best was compared."]
+    met = finder.recall if isinstance(finder, ListScan) else None
+    told = "" if met is None else f": of the 10 best it met {met:.1%} when it was built"
     return [
-        f"Found by the index, which looked at {found.looked_at:,} of {size:,} entities: of the 10 "
-        f"best it met {recall_of(model, kind):.1%} when it was built; search=exact misses none."
+        f"Found by the index, which looked at {found.looked_at:,} of {size:,} entities{told}; "
+        "search=exact misses none."
     ]
 
 
@@ -235,25 +240,27 @@ def _about(model: SheafEmbedding) -> dict[str, Any] | None:
     return model.keep("about index", lambda: about_index(place, generation))
 
 
-def recall_of(model: SheafEmbedding, kind: int) -> float | None:
-    """The recall at 10 that was measured when a type was indexed; None where it was not."""
-    about = _about(model) or {"types": {}}
-    found = about["types"].get(str(kind))
-    return None if found is None else float(found["recall_at_10"])
-
-
-def finder_of(model: SheafEmbedding, kind: int, mode: str, reach: int | None = None) -> Finder:
+def finder_of(
+    model: SheafEmbedding, kind: int, mode: str, reach: int | None = None, shape: str = SINGLE
+) -> Finder:
     """What finds the best entities of a type, by a mode that `search_mode` gave.
 
-    ``reach`` is how many a quick search is to read, if not as many as its recall needs.
+    ``reach`` is how many a quick search is to read, if not as many as its recall needs for a
+    ``shape`` of questions.
     """
     candidates, biases = model.pool(kind, "tail").candidates, bias_columns(model, kind)
     codes = None if mode == FULL else _loaded(model, kind)
     if codes is None:
         return FullScan(candidates, biases)
-    if mode == QUICK:
+    if mode != QUICK:
+        return CodeScan(candidates, biases, codes)
+    if reach is not None:
         return ListScan(candidates, biases, codes, reach)
-    return CodeScan(candidates, biases, codes)
+    about = _about(model)
+    assert about is not None, "codes come with what was measured"
+    shapes = about["types"][str(kind)]["shapes"]
+    said = shapes.get(shape, shapes[SINGLE])
+    return ListScan(candidates, biases, codes, int(said["reach"]), float(said["recall_at_10"]))
 
 
 def _loaded(model: SheafEmbedding, kind: int) -> Codes | None:

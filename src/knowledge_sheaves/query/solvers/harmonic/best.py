@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from knowledge_sheaves.embedding.probability import EPSILON
+from knowledge_sheaves.embedding.search.about import SEVERAL, SINGLE
 from knowledge_sheaves.embedding.search.codes import CodeScan
 from knowledge_sheaves.embedding.search.ends import rows_of
 from knowledge_sheaves.embedding.search.finders import Asked, Filter, Finder
@@ -19,6 +20,7 @@ from knowledge_sheaves.query.solvers.base import Combinations, Hidden, condition
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
 from knowledge_sheaves.query.solvers.harmonic.lifted import NotDefinite
 from knowledge_sheaves.query.types import readings
+from knowledge_sheaves.sheaf.monomials import Candidates
 
 if TYPE_CHECKING:
     from knowledge_sheaves.query.solvers.harmonic.solver import Harmonic
@@ -62,23 +64,33 @@ def _readings(solver: Harmonic, query: Query, mode: str) -> Iterator[Reading | N
 def _reading(
     solver: Harmonic, pattern: Pattern, batch: QueryGraph, target: Variable, mode: str
 ) -> Reading | None:
+    kind = batch.types[batch.vertex(target)]
+    shape = SINGLE if len(pattern.edges) == 1 else SEVERAL
+    finder = finder_of(solver.model, kind, mode, shape=shape)
+    asked = asked_by(solver, pattern, batch, target, finder.candidates)
+    if asked is None or (isinstance(finder, CodeScan) and not finder.codes.takes(asked.forms)):
+        return None
+    return Reading(kind, finder, asked)
+
+
+def asked_by(
+    solver: Harmonic, pattern: Pattern, batch: QueryGraph, target: Variable, candidates: Candidates
+) -> Asked | None:
+    """What one reading asks of candidates; None where that is no form."""
     try:
         least = solver.extension.form_at(batch, target)
     except NotDefinite:
         return None
-    vertex = batch.vertex(target)
-    finder = finder_of(solver.model, batch.types[vertex], mode)
-    forms = None if least is None else least.form.forms(finder.candidates)
+    forms = None if least is None else least.form.forms(candidates)
     if least is None or forms is None:
-        return None
-    if isinstance(finder, CodeScan) and not finder.codes.takes(forms):
         return None
     if least.indifferent is not None and bool(least.indifferent.any()):
         solver.note_indifferent(pattern)
+    vertex = batch.vertex(target)
     heads, tails = (float((v == vertex).sum()) for v in (batch.graph.heads, batch.graph.tails))
     columns = 0 if solver.model.biases is None else solver.model.biases.shape[1]
     favour = {0: (), 1: (heads + tails,), 2: (heads, tails)}[columns]
-    return Reading(batch.types[vertex], finder, Asked(forms, favour))
+    return Asked(forms, favour)
 
 
 def _best(
@@ -94,7 +106,7 @@ def _best(
         ids.append(model.entities_of_type(kind)[found.rows] if several else found.rows)
         energies.append(found.values)
         totals.append(found.log_total)
-        notes += search_note(model, kind, finder, found)
+        notes += search_note(finder, found)
     values, order = torch.cat(energies).sort(stable=True)
     total = torch.logsumexp(torch.tensor(totals, dtype=torch.float64), 0)
     log_share = -values.double() / tau - total + math.log(solver.counts([pattern], target)[0])
