@@ -51,7 +51,8 @@ def test_a_step_touches_nothing_of_the_size_of_the_entities(name: str, optimiser
     schema = Schema.single(["r", "s", "t"])
     graph = KnowledgeGraph.from_arrays(*rows.T, schema=schema, num_entities=MANY)
     model = SheafEmbedding(model_config(name, dim=4), graph)
-    config = TrainingConfig(batch_size=64, negatives=32, n3=0.01, optimiser=optimiser)
+    told = {"optimiser": optimiser, "weigh_negatives": name == "complex"}
+    config = TrainingConfig(batch_size=64, negatives=32, n3=0.01, **told)
     batches, objective = Batches(model, graph, config), Objective(model, graph, config)
     steps = OPTIMISERS[optimiser]([p for p in model.parameters() if p.numel()], lr=0.1)
     batch = next(batches.epoch(0))

@@ -58,11 +58,16 @@ def for_polars(path: Path) -> Path | bytes | None:
     """
     try:
         with open_bytes(path) as file:
-            if file.peek(4).startswith(_PACKED_OTHERWISE):
+            if begins_packed(file.peek(4)):
                 return None
             return file.read() if isinstance(file.raw, _Unfolded) else path
     except DAMAGED as error:
         raise damaged(path, error) from None
+
+
+def begins_packed(start: bytes) -> bool:
+    """Whether polars would take this for packed, and unfold it."""
+    return start.startswith(_PACKED_OTHERWISE)
 
 
 class _Unfolded(io.RawIOBase):

@@ -134,8 +134,14 @@ class Batches:
         rng = np.random.default_rng([self.config.seed, number, 1])
         return pairs, rng.permutation(pairs.true.number)
 
+    def _permuted(self, generator: torch.Generator) -> Tensor:
+        """The places of all triples in an order by chance, in as few bytes as they need."""
+        count = self.ways * len(self.facts)
+        dtype = torch.int32 if count < 2**31 else torch.int64
+        return torch.randperm(count, generator=generator, dtype=dtype)
+
     def _chunks(self, generator: torch.Generator) -> list[Tensor]:
-        order = torch.randperm(self.ways * len(self.facts), generator=generator)
+        order = self._permuted(generator)
         if len(self.members) > 1:
             order = order[self.tail_types[order].argsort(stable=True)]
             counts = torch.bincount(self.tail_types, minlength=len(self.members)).tolist()
@@ -165,14 +171,22 @@ class Batches:
     def _log_share(self, kind: int, size: int) -> Tensor:
         """log(1 − P(neither drawn nor the tail of one of ``size`` triples)) for every entity."""
         if (kind, size) not in self._shares:
-            tails = self.triples[self.tail_types == kind, 2]
-            others = len(tails) - torch.bincount(tails, minlength=self.graph.num_entities).double()
+            counts = self._tail_counts(kind).double()
+            total = counts.sum()
             # A batch is drawn without repetition: C(others, size) / C(all, size) have no such tail.
-            absent = _log_choose(others, size) - _log_choose(others.new_tensor(len(tails)), size)
+            absent = _log_choose(total - counts, size) - _log_choose(total, size)
             assert self.config.negatives is not None
             absent += self.config.negatives * np.log1p(-1 / len(self.members[kind]))
             self._shares[kind, size] = torch.log(-torch.expm1(absent)).float()
         return self._shares[kind, size]
+
+    def _tail_counts(self, kind: int) -> Tensor:
+        """Of how many triples with tails of a type every entity is the tail."""
+        size = self.graph.num_entities
+        if len(self.members) > 1:
+            return torch.bincount(self.triples[self.tail_types == kind, 2], minlength=size)
+        ends = (self.facts[:, 2], self.facts[:, 0])[: self.ways]
+        return torch.stack([torch.bincount(end, minlength=size) for end in ends]).sum(0)
 
     # Corrupted triples, for the margin loss.
 

@@ -168,7 +168,7 @@ def _read_files(files: dict[str, Path], form: TextFormat, lang: str | None) -> R
         names = ", ".join(path.name for path in files.values())
         raise InputError(f"{names}: write all splits as RDF, or all as tables.")
     return number_names(
-        {split: tables.read_table(path, ENDS, form) for split, path in files.items()}
+        {split: tables.table_parts(path, ENDS, form) for split, path in files.items()}
     )
 
 

@@ -86,48 +86,62 @@ class Typing:
         return self.stalks == BY_TYPE or (self.schema is not None and self.schema.is_sized)
 
 
-def number_names(frames: Mapping[str, pl.DataFrame]) -> Raw:
+def number_names(parts: Mapping[str, pl.DataFrame | Iterable[pl.DataFrame]]) -> Raw:
     """Give ids to the names in frames of head, relation and tail, in order of first appearance.
+
+    A split may come in parts, of which one is held at a time.
 
     >>> number_names({"train": pl.DataFrame([["b", "r", "a"]], schema=ENDS, orient="row")})
     Raw(entities=['b', 'a'], relations=['r'], splits={'train': array([[0, 0, 1]])}, ...
     """
-    together = pl.concat([frame.select(ENDS) for frame in frames.values()])
-    ends, entities = _codes(pl.concat([together["head"], together["tail"]]))
-    relations, relation_names = _codes(together["relation"])
-    triples = np.empty((len(together), 3), np.int64)
-    triples[:, 0], triples[:, 2] = ends.reshape(2, -1)
-    triples[:, 1] = relations
-    names = _by_appearance(triples[:, ::2], entities)
-    stops = np.cumsum([len(frame) for frame in frames.values()])[:-1]
-    splits = dict(zip(frames, np.split(triples, stops), strict=True))
-    return Raw(names, relation_names.to_list(), splits)
+    entities, relations, splits = _Numbers(), _Numbers(), dict[str, IntArray]()
+    for split, given in parts.items():
+        numbered = [np.zeros((0, 3), np.int32)]
+        for frame in [given] if isinstance(given, pl.DataFrame) else given:
+            rows = np.empty((len(frame), 3), np.int32)
+            rows[:, ::2] = entities.of(frame["head"], frame["tail"])
+            rows[:, 1] = relations.of(frame["relation"])[:, 0]
+            numbered.append(rows)
+        splits[split] = np.concatenate(numbered, dtype=np.int64)
+    names = entities.names()
+    return Raw(
+        names if len(names) >= MANY else names.to_list(), relations.names().to_list(), splits
+    )
 
 
-def _codes(names: pl.Series) -> tuple[IntArray, pl.Series]:
-    """Return an id for each name, and the distinct names; a categorical hashes each name once."""
-    categories = names.cast(pl.Categorical)
-    distinct = categories.unique(maintain_order=True)
-    codes, kept = categories.to_physical().to_numpy(), distinct.to_physical().to_numpy()
-    places = np.zeros(int(kept.max(initial=0)) + 1, np.int64)
-    places[kept] = np.arange(len(kept))
-    return places[codes], distinct.cast(pl.String)
+class _Numbers:
+    """Ids for names, in the order in which they appear."""
 
+    def __init__(self) -> None:
+        # A categorical hashes each name once. Its codes are those of a table that lives as long as
+        # somebody uses it, as this does.
+        self._met = [pl.Series([], dtype=pl.Categorical)]
+        self._ids = np.zeros(0, np.int32)
+        self._size = 0
 
-def _by_appearance(ends: IntArray, names: pl.Series) -> Sequence[str] | pl.Series:
-    """Renumber (head, tail) rows in place, so that ids follow the rows; return the names so.
+    def of(self, *columns: pl.Series) -> IntArray:
+        """The ids of the names in columns, (rows, columns); those of one row follow each other."""
+        names = pl.concat(columns).cast(pl.Categorical)
+        codes = names.to_physical().to_numpy().reshape(len(columns), -1).T
+        flat = codes.ravel()
+        self._make_room(int(flat.max(initial=0)) + 1)
+        new = np.flatnonzero(self._ids[flat] < 0)
+        distinct, first = np.unique(flat[new], return_index=True)
+        order = first.argsort()
+        self._ids[distinct[order]] = np.arange(self._size, self._size + len(order))
+        self._size += len(order)
+        row, column = np.divmod(new[first[order]], len(columns))
+        self._met.append(names.gather(column * len(codes) + row))
+        return self._ids[codes]
 
-    Many names stay in a series: as strings of Python they would take gigabytes.
-    """
-    flat = ends.ravel()
-    first = np.empty(len(names), np.int64)
-    first[flat[::-1]] = np.arange(len(flat))[::-1]
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    ends[:] = place[ends]
-    ordered = names.gather(order)
-    return ordered if len(ordered) >= MANY else ordered.to_list()
+    def _make_room(self, size: int) -> None:
+        if size > len(self._ids):
+            more = np.full(max(size, 2 * len(self._ids)) - len(self._ids), -1, np.int32)
+            self._ids = np.concatenate([self._ids, more])
+
+    def names(self) -> pl.Series:
+        """All names by id."""
+        return pl.concat(self._met).cast(pl.String)
 
 
 def drop_unseen(raw: Raw) -> Raw:
