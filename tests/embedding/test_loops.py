@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from knowledge_sheaves.embedding import SheafEmbedding, model_config
-from knowledge_sheaves.embedding.loops import ENOUGH
+from knowledge_sheaves.embedding import SheafEmbedding, loops, model_config
+from knowledge_sheaves.embedding.loops import ENOUGH, is_barred
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.interop.wrapper import to_pykeen
 from knowledge_sheaves.query.asking import Asker
@@ -79,3 +80,11 @@ def test_a_loop_that_is_known_stays_known() -> None:
     verdict = Asker(model, Options(known="train")).decide("ASK { :s7 :next :s7 }")
     assert verdict.probability == 0
     assert str(verdict) == "no: no known fact relates something to itself by 'next'"
+
+
+def test_all_facts_are_looked_at_for_loops_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ring(30)
+    rows = np.array([[0, 0, 1], [7, 0, 7]])
+    assert is_barred(graph, rows).tolist() == [False, True]
+    monkeypatch.setattr(loops, "irreflexive", None)
+    assert is_barred(graph, rows[:1]).tolist() == [False]

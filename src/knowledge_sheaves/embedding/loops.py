@@ -39,7 +39,10 @@ def irreflexive(graph: KnowledgeGraph) -> BoolArray:
 def is_barred(train: KnowledgeGraph, triples: IntArray) -> BoolArray:
     """Which triples are loops that the training facts rule out: no energy says how likely."""
     heads, edges, tails = triples.T
-    return (heads == tails) & irreflexive(train)[train.schema.edge_names[edges]]
+    loops = np.asarray(heads == tails)
+    if loops.any():  # all facts are looked at for that
+        loops &= irreflexive(train)[train.schema.edge_names[edges]]
+    return loops
 
 
 def bar_loops(

@@ -25,7 +25,7 @@ from knowledge_sheaves.graph.arrays import offsets_of
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, FloatArray, Lists, chunks, to_index
 from knowledge_sheaves.ranking.triples import known_facts, ranked_side
 
-READ = 1 << 15
+READ = 1 << 13
 """How many entities are looked at for a sum over all, where an index says which are the best."""
 LEAST = -30.0
 """The logarithm of a share that counts as none."""
