@@ -7,12 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.graph import EntityType, KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.language.names import sparql_name
+from knowledge_sheaves.query.options import Options
 
 ROOT = Path(__file__).parents[1]
 needs_torchrec = pytest.mark.skipif(
@@ -21,6 +26,7 @@ needs_torchrec = pytest.mark.skipif(
 )
 LONG = 600
 """Seconds that processes have on a slow machine."""
+OPTIONS = (Options("chaining"), Options("harmonic"), Options("harmonic", strength=0.1))
 
 
 def typed() -> Dataset:
@@ -47,6 +53,25 @@ def typed() -> Dataset:
     return Dataset(
         graph.with_triples(graph.triples[:-15]), valid=graph.with_triples(graph.triples[-15:])
     )
+
+
+def answered(model: SheafEmbedding, data: Dataset, count: int) -> list[list[tuple[Any, ...]]]:
+    """The best answers to questions with unknowns, negation and unions, by every solver."""
+    askers = [Asker(model, options) for options in OPTIONS]
+    found = []
+    rows = data.train.decode(data.train.triples[:: len(data.train.triples) // count])
+    for head, relation, tail in rows:
+        other = next(t for _, r, t in rows if r == relation)
+        h, r, t, o = map(sparql_name, (head, relation, tail, other))
+        for pattern in (
+            f"{h} {r} ?y . ?x {r} ?y",
+            f"?x {r} {t} FILTER NOT EXISTS {{ ?x {r} {o} }}",
+            f"{{ ?x {r} {t} }} UNION {{ ?x {r} {o} }}",
+        ):
+            for asker in askers:
+                answers = asker.answer(f"SELECT ?x {{ {pattern} }}", top=4)
+                found.append([(a.names[0], a.energy, a.probability) for a in answers])
+    return found
 
 
 def torchrun(

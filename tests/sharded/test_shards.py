@@ -23,9 +23,12 @@ from knowledge_sheaves.errors import InputError, OutputError, SheafError
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.processes import Processes
+from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.language.names import sparql_name
+from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking import Predictor, rank_triples
 from knowledge_sheaves.training import TrainingConfig, train
-from sharded_cases import typed
+from sharded_cases import answered, typed
 
 SHEAVES = [sys.executable, "-m", "knowledge_sheaves.cli"]
 
@@ -117,6 +120,32 @@ def test_ranks_and_answers_are_those_of_an_ordinary_model(
             assert [each.name for each in one] == [each.name for each in two]
             for a, b in zip(one, two, strict=True):
                 assert (a.energy, a.probability) == pytest.approx((b.energy, b.probability), 1e-5)
+
+
+def test_questions_are_answered_as_by_an_ordinary_model(
+    trained: tuple[Path, Dataset], processes: Processes
+) -> None:
+    folder, data = trained
+    whole, spread = SheafEmbedding.load(folder), load_shards(folder, processes)
+    for one, two in zip(answered(whole, data, 5), answered(spread, data, 5), strict=True):
+        assert [name for name, *_ in one] == [name for name, *_ in two]
+        for a, b in zip(one, two, strict=True):
+            assert a[1:] == pytest.approx(b[1:], 1e-5)
+
+
+def test_what_several_processes_cannot_answer_is_said(
+    trained: tuple[Path, Dataset], processes: Processes
+) -> None:
+    folder, data = trained
+    asker = Asker(load_shards(folder, processes))
+    relation = data.train.schema.relation_names[0]
+    joint = f"SELECT ?x ?y {{ ?x {sparql_name(relation)} ?y }}"
+    with pytest.raises(InputError, match="one target at a time: use the solver chaining"):
+        asker.answer(joint, solver="harmonic")
+    exact = Asker(asker.model, Options("harmonic", search="exact"))
+    with pytest.raises(InputError, match="each compares all of its entities: search=full"):
+        exact.answer(joint.replace("?x ?y {", "?x {"))
+    assert len(asker.answer(joint, solver="chaining", top=3)) == 3
 
 
 def test_a_disk_that_is_full_loses_nothing(

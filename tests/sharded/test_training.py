@@ -75,6 +75,21 @@ def test_two_processes_rank_and_answer_as_one(tmp_path: Path) -> None:
     check_together(2, tmp_path)
 
 
+def test_a_question_on_the_command_line_is_answered_as_by_one(tmp_path: Path) -> None:
+    train(load("nations"), *CASES["lifted"][1:], out=tmp_path / "m")
+    asked = "SELECT ?x { :usa :embassy ?y . ?y :embassy ?x }"
+    words = ["-m", "knowledge_sheaves.cli", "query", tmp_path / "m", asked, "--json"]
+    found = [
+        json.loads(finished(torchrun(count, *words, *more, env=TESTS))[0])["results"]["bindings"]
+        for count, more in ((1, ()), (2, ("--sharded",)))
+    ]
+    assert [row["x"] for row in found[0]] == [row["x"] for row in found[1]]
+    assert len(found[0]) == 10
+    refused = torchrun(2, *words, "--sharded", "--explain", env=TESTS)
+    (sentence,) = sentences(refused.communicate(timeout=LONG)[1])
+    assert "without reasons" in sentence
+
+
 def check_killed(processes: int, folder: Path, others: int) -> None:
     """A process is killed in the middle: one sentence, and others go on from the checkpoint."""
     out = folder / "m"

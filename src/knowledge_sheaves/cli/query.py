@@ -23,6 +23,7 @@ from knowledge_sheaves.cli.output import (
     without_empty,
 )
 from knowledge_sheaves.cli.solvers import Known, Set, SolverName, make_options
+from knowledge_sheaves.cli.together import Sharded, taking_part
 from knowledge_sheaves.plain import json_text
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def query(
     memory_limit: Annotated[
         int, typer.Option(min=1, metavar="MB", help="Megabytes to use beside the model.")
     ] = 512,
+    sharded: Sharded = False,
 ) -> None:
     """Answer a query by what is known and what the model predicts, the best answers first.
 
@@ -122,14 +124,13 @@ def query(
     from knowledge_sheaves.query.full import is_full
 
     source = _source(text, file, jsonl)
+    full = source is not None and is_full(source, facts_only)
     options = make_options(
         *(solver, told),
         known=known,
         time_limit=math.inf if time_limit is None else time_limit,
         memory_limit=memory_limit << 20,
     )
-    asker = Asker(load_model(model), options)
-    asker.wanted(1, type=type)  # a wrong type is a wrong option, whatever the query
     only_plain = {
         "--top": top is not None,
         "--explain": explain,
@@ -138,33 +139,41 @@ def query(
         "--plot": plot is not None,
         "--coverage": coverage is not None,
     }
-    if source is not None and is_full(source, facts_only):
-        refuse_options([name for name, given in only_plain.items() if given])
-        written = None if form in ("table", "markdown") else form
-        show_full(asker, source, "json" if as_json else written, facts_only)
-        return
-    check_format(form or "table")
-    if facts_only:
-        raise InputError("--facts-only is for one query in full SPARQL.")
-    if source is None:
-        assert jsonl is not None
-        _answer_many(asker, jsonl, top, new, type, explain)
-        return
-    budget = options.budget()
-    asked = asker.read(source, budget)
-    if asked.form == "ask":
-        verdict = asker.decide(asked, budget=budget)
-        print_json(verdict.to_dict()) if as_json else say(verdict)
-        return
-    drawn = EXPLAINED if explain else int(plot is not None)
-    explained = ALL if explain and (as_json or not STYLE.get().is_table) else drawn
-    result = Result.of(asker, asked, top, new, type, explained, budget, coverage)
-    if as_json:
-        print_json(result.to_json(explain))
-    else:
-        result.show(drawn * explain)
-    if plot is not None:
-        result.plot(plot)
+    with taking_part(sharded) as processes:
+        if sharded and (explain or full or plot is not None):
+            raise InputError(
+                "Several processes answer patterns, without reasons and without the rest of "
+                "SPARQL: leave out --sharded."
+            )
+        asker = Asker(load_model(model, processes), options)
+        asker.wanted(1, type=type)  # a wrong type is a wrong option, whatever the query
+        if source is not None and full:
+            refuse_options([name for name, given in only_plain.items() if given])
+            written = None if form in ("table", "markdown") else form
+            show_full(asker, source, "json" if as_json else written, facts_only)
+            return
+        check_format(form or "table")
+        if facts_only:
+            raise InputError("--facts-only is for one query in full SPARQL.")
+        if source is None:
+            assert jsonl is not None
+            _answer_many(asker, jsonl, top, new, type, explain)
+            return
+        budget = options.budget()
+        asked = asker.read(source, budget)
+        if asked.form == "ask":
+            verdict = asker.decide(asked, budget=budget)
+            print_json(verdict.to_dict()) if as_json else say(verdict)
+            return
+        drawn = EXPLAINED if explain else int(plot is not None)
+        explained = ALL if explain and (as_json or not STYLE.get().is_table) else drawn
+        result = Result.of(asker, asked, top, new, type, explained, budget, coverage)
+        if as_json:
+            print_json(result.to_json(explain))
+        else:
+            result.show(drawn * explain)
+        if plot is not None:
+            result.plot(plot)
 
 
 @dataclass(frozen=True)

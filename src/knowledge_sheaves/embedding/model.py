@@ -382,6 +382,23 @@ class SheafEmbedding(nn.Module):
         kept = self.keep(("candidates", kind), candidates)
         return Pool(kept, None if bias is None else bias.detach())
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether other processes have some of the entities."""
+        return False
+
+    def everyone(self, kind: int, values: Tensor) -> Tensor:
+        """Values (…, entities of a type) of all, from those of the entities that are here."""
+        return values
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of what every process that has entities found of its own."""
+        return values
+
+    def score_everyone(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
+        """Scores of all entities at the open end of model edges, wherever they are."""
+        return score_entities(self, target, edges, known)
+
     @cached_property
     def _parts(self) -> tuple[nn.Module, ...]:
         """The modules that hold parameters; to find them takes longer than a small answer."""

@@ -313,18 +313,31 @@ class ShardedEmbedding(SheafEmbedding):
             out.append(values)
         return torch.cat(out, 1)[:, self.own_in_rows().argsort()]
 
+    @property
+    def is_spread(self) -> bool:
+        return True
+
+    def total(self, values: Tensor) -> Tensor:
+        return self.processes.total(values)
+
+    def everyone(self, kind: int, values: Tensor) -> Tensor:
+        ids = self.entities_of_type(kind)
+        out = values.new_zeros(*values.shape[:-1], len(ids))
+        out[..., torch.searchsorted(ids, self._own_of_type(kind))] = values
+        return self.processes.total(out)
+
     def score_tails(self, heads: Tensor, edges: Tensor, among: Tensor | None = None) -> Tensor:
         if among is not None:
             return super().score_tails(heads, edges, among)
-        return self._score_all("tail", edges, heads)
+        return self.score_everyone("tail", edges, heads)
 
     def score_heads(self, edges: Tensor, tails: Tensor, among: Tensor | None = None) -> Tensor:
         if among is not None:
             return super().score_heads(edges, tails, among)
-        return self._score_all("head", edges, tails)
+        return self.score_everyone("head", edges, tails)
 
     @torch.no_grad()
-    def _score_all(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
+    def score_everyone(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
         """The scores of all entities, from all processes: for a few queries at once."""
         own = self.score_own(target, edges, known)
         out = own.new_zeros(len(edges), self.graph.num_entities)

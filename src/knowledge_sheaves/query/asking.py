@@ -79,7 +79,7 @@ def _solve(
 
 def queries_at_once(model: SheafEmbedding, budget: Budget) -> int:
     """How many queries are answered together: a few numbers for every entity and query."""
-    number = next(model.entities.parameters()).dtype.itemsize
+    number = model.radius.dtype.itemsize
     return budget.fit(ROWS_A_QUERY * number * model.graph.num_entities)
 
 

@@ -198,8 +198,10 @@ def search_mode(model: SheafEmbedding, told: str = AUTO) -> str:
     """How answers are searched for by what a question says: full, exact or quick."""
     if told not in MODES:
         raise InputError(f"search is one of {', '.join(MODES)}, not {told!r}.")
-    if told == FULL or (told == AUTO and model.graph.num_entities < LARGE):
+    if told == FULL or (told == AUTO and (model.is_spread or model.graph.num_entities < LARGE)):
         return FULL
+    if model.is_spread:
+        raise InputError("Over several processes each compares all of its entities: search=full.")
     if model.device.type != "cpu" or _about(model) is None:
         if told == AUTO:
             return FULL

@@ -59,7 +59,7 @@ class Naive(Solver):
         target = queries[0].targets[0]
         batch = self._graph(queries)
         table = self.model.pool(0, "tail").candidates.flat
-        energies = torch.cdist(self._places(batch), table).square()
+        energies = self.model.everyone(0, torch.cdist(self._places(batch), table).square())
         energies = less_favour(self.model, batch, batch.vertex(target), energies)
         patterns = [query.patterns[0] for query in queries]
         return Scores(restrict(self.model, energies, patterns, target, self.false))

@@ -19,7 +19,7 @@ from knowledge_sheaves.embedding.known import false_facts
 from knowledge_sheaves.embedding.loops import bar_loops
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.probability import EPSILON
-from knowledge_sheaves.embedding.scoring import compare, make_query, rule_out, score_entities
+from knowledge_sheaves.embedding.scoring import compare, make_query, rule_out
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
@@ -48,7 +48,7 @@ class Rows:
     ) -> None:
         self.model, self.tau, self.remembered, self.budget = model, tau, remembered, budget
         self.size = model.graph.num_entities
-        self.dtype = next(model.entities.parameters()).dtype
+        self.dtype = model.radius.dtype
         self.facts = (known or model.graph).by_name
         false = false_facts(model)
         self.false = None if false is None else false.by_name
@@ -169,13 +169,13 @@ class Rows:
         asked = edges.clamp(min=0) + (model.num_relations if self._reciprocal(inverse) else 0)
         end: End = "head" if inverse and not model.config.reciprocal else "tail"
         with torch.no_grad():
-            if len(model.graph.schema.types) == 1:
+            if len(model.graph.schema.types) == 1 and not model.is_spread:
                 query = make_query(model, end, asked, entities)
                 pool = model.pool(0, end)
                 logits = compare(model, query, pool, scale=-1 / tau, relative=relative)
                 logits = rule_out(model, end, asked, logits, -torch.inf)
                 return bar_loops(model, logits, asked, entities, -torch.inf)
-            logits = score_entities(model, end, asked, entities).div_(-tau)
+            logits = model.score_everyone(end, asked, entities).div_(-tau)
         logits[~fits] = -torch.inf
         return logits
 

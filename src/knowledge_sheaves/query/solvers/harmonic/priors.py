@@ -19,9 +19,10 @@ def type_prior(model: SheafEmbedding, kind: int, strength: float) -> Prior:
 
 def _gaussian(model: SheafEmbedding, kind: int) -> Prior:
     x = model.entities.of_type(kind).detach()
-    mean = x.mean(0)
+    count = max(1, len(model.entities_of_type(kind)))
+    mean = model.total(x.sum(0)) / count
     centred = (x - mean).movedim(0, 2).flatten(2)  # blocks, width, entities × sections
-    covariance = centred @ centred.mT / max(1, centred.shape[-1])
+    covariance = model.total(centred @ centred.mT) / (count * x.shape[-1])
     variance = covariance.diagonal(dim1=-2, dim2=-1).mean().clamp(min=1e-12)
     identity = torch.eye(*covariance.shape[-2:], dtype=x.dtype, device=x.device)
     shrunk = (1 - SHRINK) * covariance + SHRINK * variance * identity

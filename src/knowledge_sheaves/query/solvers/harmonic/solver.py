@@ -137,6 +137,11 @@ class Harmonic(Solver):
     # Which queries.
 
     def refusal(self, query: Query) -> str | None:
+        if self.model.is_spread and self.model.config.energy.extension == "descent":
+            return (
+                f"The energy of a {self.model.config.energy.name}-valued model is descended from "
+                f"entities that other processes have: {USE_CHAINING}."
+            )
         if len(query.targets) > 1:
             return self._joint_refusal(query)
         for pattern in query.patterns:
@@ -163,6 +168,8 @@ class Harmonic(Solver):
                 "Several targets are ranked jointly by the solver harmonic for one conjunction "
                 f"without negation, VALUES and !=: {USE_CHAINING}."
             )
+        if self.model.is_spread:
+            return f"Over several processes harmonic ranks one target at a time: {USE_CHAINING}."
         if self.extension.jointly is None:
             return (
                 f"The energy of a {self.model.config.energy.name}-valued model is no quadratic "
@@ -270,8 +277,9 @@ class Harmonic(Solver):
 
     def batch_energies(self, batch: QueryGraph, target: Variable) -> Least:
         """The least energy of every entity of the target's type: (queries, entities of it)."""
-        found = self.extension.energies(batch, target)
-        energies = less_favour(self.model, batch, batch.vertex(target), found.energies)
+        found, vertex = self.extension.energies(batch, target), batch.vertex(target)
+        energies = self.model.everyone(batch.types[vertex], found.energies)
+        energies = less_favour(self.model, batch, vertex, energies)
         return found._replace(energies=energies)
 
     def remarks(self, query: Query) -> tuple[str, ...]:
