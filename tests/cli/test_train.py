@@ -217,15 +217,19 @@ def test_a_trained_model_is_not_replaced_unasked(sheaves: Sheaves, tmp_path: Pat
     assert sheaves(*given, "--force")[0] == 0
 
 
+@pytest.mark.parametrize("command", ["train", "tune"])
 def test_a_table_of_nodes_is_questioned_before_the_training(
-    sheaves: Sheaves, tmp_path: Path
+    sheaves: Sheaves, tmp_path: Path, command: str
 ) -> None:
-    rows = [f"Gene::{n}\tname of {n}\tGene" for n in range(80)]
+    rows = [f"Gene::{n}\tname of {n}\tGene" for n in range(79)]
+    rows += [f"Gene::{n}\tnear\tGene::{m}" for n in range(7) for m in range(7, 17)]
     (tmp_path / "nodes.tsv").write_text("\n".join(rows) + "\n")
-    given = ("train", tmp_path / "nodes.tsv", *SMALL[:2], "--epochs", 1, "--out", tmp_path / "m")
+    given = (command, tmp_path / "nodes.tsv", *SMALL[:2], "--epochs", 1, "--out", tmp_path / "m")
+    if command == "tune":
+        given = (*given, "--trials", 1, "--study", tmp_path / "study.db")
     code, _, err = sheaves(*given)
     assert code == 2
-    assert "80 relations among 80 facts" in err
+    assert "80 relations among 149 facts" in err
     assert "--columns" in err
     assert "--force" in err
     assert sheaves(*given, "--force")[0] == 0

@@ -114,8 +114,11 @@ class DataOptions:
     strict: Strict = False
     keep_unseen: KeepUnseen = False
 
-    def load(self, source: str, seed: int) -> Dataset:
-        """Read the data, and tell what a careful reader of the results would want to know."""
+    def load(self, source: str, seed: int, force: bool) -> Dataset:
+        """Read the data, and tell what a careful reader of the results would want to know.
+
+        What can hardly be meant is refused, unless ``force`` says that it is.
+        """
         from knowledge_sheaves.graph.readers import TextFormat, load
 
         delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
@@ -138,6 +141,7 @@ class DataOptions:
         )
         for note in data.notes:
             say(f"Note: {note}", err=True)
+        _check_meant(data, force)
         if self.false is None:
             return data
         from knowledge_sheaves.graph.readers.negatives import read_false
@@ -168,8 +172,7 @@ def about_data(command: Callable[..., None]) -> Callable[..., None]:
     return told
 
 
-def check_meant(data: Dataset, force: bool) -> None:
-    """Refuse to learn from what can hardly be meant, unless the user means it."""
+def _check_meant(data: Dataset, force: bool) -> None:
     if data.doubt and not force:
         raise InputError(
             f"{data.source}: {data.doubt} Say with --columns which columns are head, relation and "

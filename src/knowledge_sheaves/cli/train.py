@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowledge_sheaves.cli.data import Data, DataOptions, about_data, check_meant
+from knowledge_sheaves.cli.data import Data, DataOptions, about_data
 from knowledge_sheaves.cli.output import AsJson, print_facts, print_json, say
 from knowledge_sheaves.cli.settings import (
     Config,
@@ -109,8 +109,7 @@ def train(
         given = checked_settings(config, options, settings, whole=recipe is None)
         if processes is not None:
             _check_sharded(given, resume)
-        dataset = about.load(data, int(given.get("seed", 0)))
-        check_meant(dataset, force)
+        dataset = about.load(data, int(given.get("seed", 0)), force)
         trained = _train(dataset, given, recipe, out, resume, processes)
         if processes is None:
             from knowledge_sheaves.evaluation.trust import keep_trust

@@ -44,6 +44,9 @@ def tune(
     threads: Threads = None,
     config: Config = None,
     settings: Set = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Take data that look wrong as they are.")
+    ] = False,
     *,
     about: DataOptions,
     as_json: AsJson = False,
@@ -77,7 +80,7 @@ def tune(
         "threads": threads,
     }
     given = checked_settings(config, options, settings, whole=False)
-    dataset = about.load(data, int(given.get("seed", 0)))
+    dataset = about.load(data, int(given.get("seed", 0)), force)
     plan = choose(dataset, recipe or QUICK, given)
     say(f"{dataset}\nEach of {trials} trials is like the first: {plan}", err=True)
     found = search(
