@@ -120,6 +120,10 @@ TYPES = "Julia\tPerson\nFargo\tFilm\n"
     [
         ({}, ["there is no train file", "triples", ".tsv"]),
         ({"valid.txt": GOOD}, ["there is no train file"]),
+        (
+            {"edges.tsv": GOOD, "nodes.tsv": GOOD},
+            ["give the file that holds the facts, one of edges.tsv, nodes.tsv."],
+        ),
         ({"train.txt": GOOD, "train.tsv": GOOD}, ["train.tsv and train.txt", "keep one"]),
         ({"train.txt": GOOD, "valid.tsv": GOOD, "dev.tsv": GOOD}, ["valid.tsv and dev.tsv"]),
         ({"train.txt": GOOD, "test.nt": NT}, ["train.txt, test.nt", "all splits as RDF"]),

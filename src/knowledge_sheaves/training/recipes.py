@@ -75,8 +75,8 @@ class Plan:
         many = "all entities as" if how.negatives is None else f"{how.negatives:,}"
         return (
             f"{self.model.name}, {self.model.dim} dimensions, {many} candidates, batches of "
-            f"{how.batch_size:,}, N3 {how.n3:g}, at most {how.epochs} epochs: "
-            f"{_about(self.seconds)}"
+            f"{how.batch_size:,}, N3 {how.n3:g}, at most {how.epochs} "
+            f"epoch{'s' * (how.epochs > 1)}: {_about(self.seconds)}"
         )
 
 

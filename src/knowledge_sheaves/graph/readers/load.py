@@ -28,6 +28,7 @@ from knowledge_sheaves.graph.schema_file import load_type_choices
 from knowledge_sheaves.graph.splits import split
 from knowledge_sheaves.graph.type_rules import TypesOf
 
+MOST_LISTED = 5
 SPLITS = {
     "train": ("train", "training"),
     "valid": ("valid", "validation", "val", "dev"),
@@ -154,10 +155,20 @@ def _files(folder: Path) -> dict[str, Path]:
     whole = about.find_file(folder, ("triples",), suffixes)
     if whole is None:
         raise InputError(
-            f"{folder}: there is no train file (or triples, to be split) here that ends in "
-            f"{', '.join(suffixes)}."
+            f"{folder}: there is no train file (or triples, to be split) here{_instead(folder)}"
         )
     return {"all": whole}
+
+
+def _instead(folder: Path) -> str:
+    """What to give instead of a folder: one of its files that could be read."""
+    suffixes = (*tables.SUFFIXES, *rdf.SUFFIXES)
+    names = sorted(path.name for path in folder.iterdir() if path.name.lower().endswith(suffixes))
+    if not names:
+        return f" that ends in {', '.join(suffixes)}."
+    shown = ", ".join(names[:MOST_LISTED])
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f": give the file that holds the facts, one of {shown}{more}."
 
 
 def _read_files(files: dict[str, Path], form: TextFormat, lang: str | None) -> Raw:
