@@ -6,7 +6,9 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.check import check_model
@@ -16,10 +18,12 @@ from knowledge_sheaves.evaluation.trust import measure_trust
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Answers
+from knowledge_sheaves.query.answers import Wanted
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.drawing import draw
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.ranking import Predictor
+from knowledge_sheaves.ranking.shares import AHEAD, both_sides
 from knowledge_sheaves.ranking.trust import UNMEASURED, Record, Trust, measure_facts, trust_of
 from knowledge_sheaves.ranking.words import said_of_relation
 from knowledge_sheaves.training import TrainingConfig, train
@@ -170,6 +174,49 @@ def test_questions_are_calibrated_and_say_so(model: SheafEmbedding) -> None:
     other = Asker(model, Options(k=3)).answer("virus causes ?y . ?x treats ?y", top=3)
     assert UNMEASURED in other.notes
     model.info.trust = before
+
+
+def test_the_place_of_a_triple_is_the_better_of_both_ends(model: SheafEmbedding) -> None:
+    graph, rows = model.graph, np.random.default_rng(0).integers(0, [135, 46, 135], (20, 3))
+    found = both_sides(model, rows, tau=1.0)[:, 2]
+    for (head, relation, tail), place in zip(rows.tolist(), found.tolist(), strict=True):
+        ahead = []
+        for side, answer in (("tail", tail), ("head", head)):
+            asked, edge = torch.tensor([tail if side == "head" else head]), torch.tensor([relation])
+            if side == "tail":
+                energies, known = model.score_tails(asked, edge)[0], graph.tails(head, relation)
+            else:
+                energies, known = model.score_heads(edge, asked)[0], graph.heads(relation, tail)
+            own = float(energies[answer])
+            energies[torch.from_numpy(known.astype(np.int64))] = torch.inf
+            ahead.append(min(int((energies < own).sum()), AHEAD))
+        assert place == pytest.approx(-math.log1p(min(ahead)))
+
+
+def test_an_answer_is_as_likely_by_itself_as_among_all(model: SheafEmbedding) -> None:
+    """Whoever asks for one answer of a larger question reads what the table of all says."""
+    assert model.info is not None
+    before = dict(model.info.trust)
+    measure_trust(model)
+    asker = Asker(model)
+    query = asker.read("virus causes ?y . ?x treats ?y").query
+    assert query is not None
+    (table,) = asker.solve([query], Wanted(top=30))
+    assert table.known is not None
+    assert len(set(table.known.tolist())) == 2, "known answers are passed over in counting"
+    for place, answer in enumerate(table):
+        if answer.known:
+            continue
+        (alone,) = asker.solve([query], Wanted(allow=frozenset([int(table.ids[place, 0])])))
+        assert alone[0].probability == pytest.approx(answer.probability, rel=1e-3)
+    shown = [answer.probability for answer in table if not answer.known]
+    assert shown == sorted(shown, reverse=True), "neither a score nor a place is worse than a later"
+    model.info.trust = before
+
+
+def test_what_chance_leaves_of_the_error_shrinks_with_answers(model: SheafEmbedding) -> None:
+    first, ten = reliability(model).answers
+    assert 0 < ten.chance < first.chance < 0.1
 
 
 def test_what_was_measured_is_kept_in_the_folder(model: SheafEmbedding, tmp_path: Path) -> None:

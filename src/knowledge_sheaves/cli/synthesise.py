@@ -45,7 +45,8 @@ def synthesise(
     from knowledge_sheaves.graph import synthesis
 
     check_place(out)
-    portrait = synthesis.portray(DataOptions(types=types, stalks="types").load(like, seed).train)
+    data = DataOptions(types=types, stalks="types").load(like, seed, force=True)
+    portrait = synthesis.portray(data.train)
     with steps() as report:
         made = synthesis.synthesise(
             portrait, entities, triples=triples, seed=seed, noise_rate=noise, report=report

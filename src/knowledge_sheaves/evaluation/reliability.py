@@ -26,7 +26,13 @@ from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.query.drawing import FORMATS
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.shown import question_trust
-from knowledge_sheaves.ranking.logistic import Bin, bins, calibration_error, log_loss
+from knowledge_sheaves.ranking.logistic import (
+    Bin,
+    bins,
+    calibration_error,
+    chance_error,
+    log_loss,
+)
 from knowledge_sheaves.ranking.proposals import FIRST, propose
 from knowledge_sheaves.ranking.ranker import MEMORY_LIMIT, FloatArray, chunks
 from knowledge_sheaves.ranking.temperature import temperature
@@ -38,12 +44,16 @@ COVERAGES = (0.5, 0.8, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class Reliability:
-    """Answers of one kind: how far probabilities are from what was right, and the bins."""
+    """Answers of one kind: how far probabilities are from what was right, and the bins.
+
+    ``chance`` is the error that would be seen if they were exactly right.
+    """
 
     name: str
     answers: int
     right: float
     error: float
+    chance: float
     loss: float
     common_error: float
     common_loss: float
@@ -54,7 +64,7 @@ class Reliability:
         """Judge probabilities, and those of one common temperature beside them."""
         return cls(
             *(name, len(right), float(right.mean())),
-            *(calibration_error(p, right), log_loss(p, right)),
+            *(calibration_error(p, right), chance_error(p), log_loss(p, right)),
             *(calibration_error(common, right), log_loss(common, right)),
             tuple(bins(p, right)),
         )
@@ -66,6 +76,7 @@ class Reliability:
             "count": self.answers,
             "right": self.right,
             "ECE": self.error,
+            "ECE by chance": self.chance,
             "log-loss": self.loss,
             "ECE, one temperature": self.common_error,
             "log-loss, one temperature": self.common_loss,
@@ -159,7 +170,8 @@ def _questions(
         asked = ask(judge, drawn_queries(judge, sample, seed, split="test", types=[kind]))
         logs, right, first, _ = asked.columns
         raw = np.exp(logs)
-        p = np.concatenate([fitted(raw[i : i + 1], shape) for i, shape in enumerate(asked.shapes)])
+        each = zip(raw, first, asked.shapes, strict=True)
+        p = np.concatenate([fitted([score], [place], shape) for score, place, shape in each])
         for name, most in (("first", 1), ("first ten", FIRST)):
             mine = first < most
             yield Reliability.of(f"{name}, {kind}", p[mine], raw[mine], right[mine])

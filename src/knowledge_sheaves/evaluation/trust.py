@@ -37,6 +37,8 @@ ASKED = ("2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "pin")
 SAMPLE = 100
 """How many questions of each type, where there are facts enough to draw them from."""
 FACTS_A_QUESTION = 4
+FIRST_COUNTS = 5.0
+"""How often the first answer to a question counts in the fit: chosen on validation facts."""
 ENTITIES = 10_000_000
 """How many entities are compared with questions of one type: large graphs have fewer of them."""
 
@@ -124,18 +126,18 @@ def measure_questions(
         return None  # the graph has no such questions
     if not asked.logs:
         return None
-    logs, right, _, questions = asked.columns
+    logs, right, first, questions = asked.columns
     if not 0 < np.count_nonzero(right) < len(right):
         return None
     names = sorted(asked.asked)
     shapes = np.array([names.index(shape) for shape in asked.shapes])
-    fitted, shown = _fit(logs, right, shapes), np.full(len(logs), right.mean())
+    told = features(logs, first)
+    fitted, shown = _fit(told, right, shapes, first), np.full(len(logs), right.mean())
     half = halves(questions)
     for mine in (half, ~half):
         if mine.any() and 0 < np.count_nonzero(right[~mine]) < np.count_nonzero(~mine):
-            shown[mine] = _fit(logs[~mine], right[~mine], shapes[~mine])(
-                features(logs[mine]), shapes[mine]
-            )
+            other = _fit(told[~mine], right[~mine], shapes[~mine], first[~mine])
+            shown[mine] = other(told[mine], shapes[mine])
     return QuestionTrust(
         (options or Options()).start(judge).choices,
         fitted.weights,
@@ -152,8 +154,10 @@ def measure_questions(
     )
 
 
-def _fit(logs: FloatArray, right: Any, shapes: Any) -> Logistic:
-    return Logistic.fit(features(logs), right, shapes, FEW * FIRST // 2, least_weights(1))
+def _fit(told: FloatArray, right: Any, shapes: Any, first: Any) -> Logistic:
+    times = np.where(first == 0, FIRST_COUNTS, 1.0)
+    rising = [*least_weights(1), 0.0]
+    return Logistic.fit(told, right, shapes, FEW * FIRST // 2, rising, times)
 
 
 def _sorted(lists: Any) -> tuple[int, ...]:

@@ -57,7 +57,8 @@ class Answers(Framed):
     what a careful reader should know: where candidates were cut, which facts were remembered.
     ``has_known`` is whether the facts have an answer at all, shown or not. ``scores`` are what the
     solver made of its edges, before it was calibrated to the ``probabilities`` that are shown;
-    ``trust`` says in a sentence how far to trust those.
+    ``ahead`` counts the new answers that come before each, shown or not; ``trust`` says in a
+    sentence how far to trust it all.
     """
 
     query: Query
@@ -71,6 +72,7 @@ class Answers(Framed):
     explanation: tuple[Explanation, ...] | None = field(default=None, repr=False)
     has_known: bool = False
     scores: Tensor | None = field(default=None, repr=False)
+    ahead: Tensor | None = field(default=None, repr=False)
     trust: str = field(default="", repr=False)
 
     def __len__(self) -> int:
@@ -91,6 +93,7 @@ class Answers(Framed):
             probabilities=None if self.probabilities is None else self.probabilities[places],
             known=None if self.known is None else self.known[places],
             scores=None if self.scores is None else self.scores[places],
+            ahead=None if self.ahead is None else self.ahead[places],
         )
 
     def __iter__(self) -> Iterator[Answer]:

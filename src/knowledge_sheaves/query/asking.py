@@ -21,13 +21,14 @@ from knowledge_sheaves.graph.names import UnknownRelation
 from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.batches import alike, by_shape, slices
 from knowledge_sheaves.query.budget import Budget
-from knowledge_sheaves.query.explanation import LIKELY, Explanation
+from knowledge_sheaves.query.explanation import LIKELY, Explanation, likely
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query, Variable
 from knowledge_sheaves.query.shown import as_shown, as_shown_reasons, cover, ruled_out
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden, Scores, Solver
+from knowledge_sheaves.ranking.shares import AHEAD
 from knowledge_sheaves.ranking.words import Cover
 
 TOP = 10
@@ -99,6 +100,7 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         rows = zip(queries, best, known, strict=True)
         return [_answers(solver, query, each, facts) for query, each, facts in rows]
     energies, chances = scores_of(solver, queries)
+    first = _first_new(energies, known) if wanted.selects else None
     _exclude(energies, solver.model, wanted, known)
     values, ids = top(energies, wanted.top)
     results = []
@@ -107,8 +109,23 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         entities = ids[row][finite]
         p = None if chances is None else chances[row][entities]
         found = Combinations(entities.unsqueeze(1), values[row][finite], True, p)
-        results.append(_answers(solver, query, found, known[row]))
+        answers = _answers(solver, query, found, known[row])
+        if first is not None:
+            ahead = (first[row] < found.energies[:, None]).sum(1).cpu()
+            answers = replace(answers, ahead=ahead)
+        results.append(answers)
     return results
+
+
+def _first_new(energies: Tensor, known: Sequence[IntArray | None]) -> list[Tensor]:
+    """The energies of the first new answers of each query, whether they are wanted or not."""
+    found = []
+    for row, facts in zip(energies, known, strict=True):
+        new = row.clone()
+        if facts is not None:
+            new[torch.from_numpy(np.asarray(facts, np.int64).ravel())] = torch.inf
+        found.append(new.topk(min(AHEAD, len(new)), largest=False).values)
+    return found
 
 
 def _no_answers(solver: Solver, query: Query) -> Answers:
@@ -174,7 +191,14 @@ def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray 
         *(query, solver.model.graph, solver.name, found.ids.cpu(), found.energies.cpu()),
         *(p, known, tuple(notes)),
         has_known=facts is not None and len(facts) > 0,
+        ahead=_before(len(found.ids), known),
     )
+
+
+def _before(count: int, known: Tensor | None) -> Tensor:
+    """How many of the answers that come before each are new."""
+    new = torch.ones(count, dtype=torch.long) if known is None else (~known).long()
+    return new.cumsum(0) - new
 
 
 def _explained(solver: Solver, answers: Answers, count: int) -> Answers:
@@ -285,7 +309,7 @@ class Verdict:
             return f"{word}: the facts do not hold it, and the solver has no probabilities"
         if self.reason is not None:
             return f"{word}: {self.reason}"
-        return f"{word}: predicted with probability {self.probability:.3g}"
+        return f"{word}: predicted with probability {likely(self.probability, 3)}"
 
     def to_dict(self) -> dict[str, object]:
         """The verdict as the W3C's format has it, with the reason added."""

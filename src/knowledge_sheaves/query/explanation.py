@@ -22,6 +22,16 @@ LIKELY = 0.5
 """From which probability on a prediction counts as yes."""
 
 
+def likely(probability: float, digits: int) -> str:
+    """A probability in so many digits; what is not certain is never called 1.
+
+    >>> likely(0.123, 2), likely(0.998, 2), likely(0.998, 3)
+    ('0.12', 'over 0.99', '0.998')
+    """
+    text = f"{probability:.{digits}g}"
+    return f"over 0.{'9' * digits}" if float(text) >= 1 else text
+
+
 @dataclass(frozen=True)
 class Reason:
     """An edge of the query as the explanation reads it, with entities at both ends.
@@ -58,7 +68,7 @@ class Reason:
             return "known"
         if self.probability is None:
             return "predicted"
-        return f"predicted with probability {self.probability:.2g}"
+        return f"predicted with probability {likely(self.probability, 2)}"
 
     def to_dict(self) -> dict[str, object]:
         """Everything by name, for programs; labels stand beside names."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from knowledge_sheaves.query.pattern import Edge, Query, Variable
 from knowledge_sheaves.query.solvers.base import Solver, grounded
 from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.ranker import FloatArray
+from knowledge_sheaves.ranking.shares import AHEAD
 from knowledge_sheaves.ranking.temperature import TAU, temperature
 from knowledge_sheaves.ranking.trust import (
     FEW,
@@ -80,11 +82,13 @@ class QuestionTrust:
     overall: Record
     shapes: Mapping[str, Record]
 
-    def __call__(self, scores: Sequence[float] | FloatArray, shape: str) -> FloatArray:
-        """The probabilities of answers with these scores."""
+    def __call__(
+        self, scores: Sequence[float] | FloatArray, ahead: npt.ArrayLike, shape: str
+    ) -> FloatArray:
+        """The probabilities of answers with these scores, so many new ones before each."""
         logs = np.log(np.maximum(np.asarray(scores, np.float64), np.exp(SCORE)))
         bend = {0: self.bends[shape]} if shape in self.bends else {}
-        return Logistic(self.weights, bend)(features(logs), np.zeros(len(logs), np.int64))
+        return Logistic(self.weights, bend)(features(logs, ahead), np.zeros(len(logs), np.int64))
 
     def record(self, query: Query) -> Record | None:
         """What was measured of questions like this, where there were enough."""
@@ -113,16 +117,21 @@ class QuestionTrust:
         )
 
 
-def features(logs: FloatArray) -> FloatArray:
-    """What the probability of an answer is made of: its score, in pieces."""
-    return pieces(logs.reshape(-1, 1), 1)
+def features(logs: FloatArray, ahead: npt.ArrayLike) -> FloatArray:
+    """What the probability of an answer is made of: its score, in pieces, and its place."""
+    place = -np.log1p(np.minimum(np.asarray(ahead), AHEAD))
+    return pieces(np.column_stack([logs, place]), 1)
+
+
+WEIGHTS = 1 + len(KNOTS)
+"""How many weights that takes: a common one, the pieces, the place."""
 
 
 def question_trust(solver: Solver) -> QuestionTrust | None:
     """What was measured of questions for this way to answer; None where it was another."""
     info = solver.model.info
     kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
-    if not kept or kept["choices"] != solver.choices or len(kept["weights"]) != len(KNOTS):
+    if not kept or kept["choices"] != solver.choices or len(kept["weights"]) != WEIGHTS:
         return None
     return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
 
@@ -144,7 +153,8 @@ def as_shown(solver: Solver, answers: Answers) -> Answers:
         fitted, p = question_trust(solver), raw
         measured = fitted is not None
         if fitted is not None:
-            found = fitted(raw.double().numpy(), signature(answers.query))
+            ahead = np.arange(len(raw)) if answers.ahead is None else answers.ahead.numpy()
+            found = fitted(raw.double().numpy(), ahead, signature(answers.query))
             p = torch.from_numpy(found).to(raw.dtype)
     certain = raw >= 1  # remembered facts alone are
     p = torch.where(certain, raw, p.clamp(max=1 - 1e-4))

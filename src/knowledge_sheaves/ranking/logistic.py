@@ -154,6 +154,22 @@ def calibration_error(p: npt.ArrayLike, right: npt.ArrayLike, count: int = BINS)
     return sum(part.count * abs(part.promised - part.right) for part in parts) / max(total, 1)
 
 
+def chance_error(p: npt.ArrayLike, count: int = BINS, draws: int = 20, seed: int = 0) -> float:
+    """The calibration error that chance leaves where probabilities are exactly right.
+
+    What is right is drawn by the probabilities themselves, each answer by itself: below this no
+    error tells anything.
+
+    >>> chance_error([0.0, 1.0])
+    0.0
+    >>> chance_error([0.5] * 15) > chance_error([0.5] * 1500)
+    True
+    """
+    chances, rng = np.asarray(p, np.float64), np.random.default_rng(seed)
+    drawn = (rng.random(len(chances)) < chances for _ in range(draws))
+    return float(np.mean([calibration_error(chances, right, count) for right in drawn]))
+
+
 def log_loss(p: npt.ArrayLike, right: npt.ArrayLike, least: float = 1e-6) -> float:
     """The mean surprise at what is right and what is not.
 

@@ -1,14 +1,14 @@
 """What a model says of a triple by itself, from both of its ends.
 
 Seen from its head a triple's *share* is that of its tail among all entities that are not known to
-answer (h, r) already: a softmax of −V/τ; and likewise from its tail. With how many answers are
-known on either side this is all that a triple's probability is made of, so that it is the same
-whichever way one asks.
+answer (h, r) already: a softmax of −V/τ; and likewise from its tail. With how many of those come
+before it, from the end where it stands better, and how many answers are known on either side, this
+is all that a triple's probability is made of, so that it is the same whichever way one asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.loops import is_barred
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_scores
-from knowledge_sheaves.embedding.search.ends import best_ends
+from knowledge_sheaves.embedding.search.ends import BestEnds, best_ends
 from knowledge_sheaves.embedding.search.kept import FULL, QUICK, search_mode
 from knowledge_sheaves.graph import IntArray
 from knowledge_sheaves.graph.arrays import offsets_of
@@ -29,6 +29,8 @@ READ = 1 << 13
 """How many entities are looked at for a sum over all, where an index says which are the best."""
 LEAST = -30.0
 """The logarithm of a share that counts as none."""
+AHEAD = 10
+"""How many that come before an answer are counted."""
 
 
 def triple_energies(model: SheafEmbedding, triples: IntArray, backwards: bool) -> Tensor:
@@ -44,8 +46,9 @@ def triple_energies(model: SheafEmbedding, triples: IntArray, backwards: bool) -
 def both_sides(
     model: SheafEmbedding, triples: IntArray, tau: float, memory_limit: int = MEMORY_LIMIT
 ) -> FloatArray:
-    """Features of triples: log-shares from each end, then how many answers training knows there.
+    """Features of triples: log-shares from each end, place, how many answers training knows there.
 
+    The place is minus the logarithm of 1 and how many come before, the fewer of both ends.
     A model that ranks tails only has those of the head's end alone. Triples are rows of head, edge
     of the schema and tail.
 
@@ -54,7 +57,7 @@ def both_sides(
     >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c")])
     >>> model = SheafEmbedding(model_config("transe", dim=2), graph)
     >>> both_sides(model, graph.triples, tau=1.0).shape
-    (2, 4)
+    (2, 5)
     """
     facts, names = known_facts([model.graph])
     heads, edges, tails = np.asarray(triples).reshape(-1, 3).T.astype(np.int64)
@@ -72,26 +75,35 @@ def both_sides(
     def known_heads(asked: IntArray, given: IntArray) -> Lists:
         return Lists(*facts.heads_many(names[given], asked))
 
-    quick = quick_shares(model, triples, tau, (known_tails, known_heads))
+    quick = _by_index(model, triples, tau, (known_tails, known_heads))
     if quick is not None:
-        counts = [facts.out_degree(heads, by), facts.in_degree(by, tails)][: quick.shape[1]]
-        return np.column_stack([quick, *(np.log1p(count) for count in counts)])
+        return _columns(quick, [facts.out_degree(heads, by), facts.in_degree(by, tails)])
     rest = tau, facts.num_entities, memory_limit
-    found = [_shares(score_tails, known_tails, heads, edges, tails, *rest)]
+    found = [_seen(score_tails, known_tails, heads, edges, tails, *rest)]
     counts = [facts.out_degree(heads, by)]
     if ranked_side(model) == "both":
-        found.append(_shares(score_heads, known_heads, tails, edges, heads, *rest))
+        found.append(_seen(score_heads, known_heads, tails, edges, heads, *rest))
         counts.append(facts.in_degree(by, tails))
-    return np.column_stack([*found, *(np.log1p(count) for count in counts)])
+    return _columns(found, counts)
+
+
+Seen = tuple[FloatArray, FloatArray]
+"""Of triples from one end: log-shares, and how many come before."""
+
+
+def _columns(seen: Sequence[Seen], known: Sequence[IntArray]) -> FloatArray:
+    shares, ahead = zip(*seen, strict=True)
+    place = -np.log1p(np.minimum.reduce(ahead))
+    return np.column_stack([*shares, place, *map(np.log1p, known[: len(seen)])])
 
 
 Lookup = Callable[[IntArray, IntArray], Lists]
 
 
-def quick_shares(
+def _by_index(
     model: SheafEmbedding, triples: IntArray, tau: float, known: tuple[Lookup, Lookup]
-) -> FloatArray | None:
-    """Log-shares from each end in a large model that has an index: (triples, ends).
+) -> list[Seen] | None:
+    """Log-shares from each end in a large model that has an index, and how many come before.
 
     What all entities come to together is estimated from the best lists of the index and a sample
     of the rest (`embedding.search`). None where all entities must be compared.
@@ -99,18 +111,19 @@ def quick_shares(
     if search_mode(model) == FULL:
         return None
     rows = np.asarray(triples).reshape(-1, 3).astype(np.int64)
-    columns: list[FloatArray] = []
+    columns: list[Seen] = []
     ends: tuple[End, ...] = ("tail", "head") if ranked_side(model) == "both" else ("tail",)
     for end, lookup in zip(ends, known, strict=False):
         asked, answers = (rows[:, 0], rows[:, 2]) if end == "tail" else (rows[:, 2], rows[:, 0])
         own = -triple_energies(model, rows, end == "head").double().cpu().numpy() / tau
         if not model.config.loops:
             own[is_barred(model.graph, rows)] = -np.inf
-        found = np.empty(len(rows))
+        found, ahead = np.empty(len(rows)), np.empty(len(rows))
         for entity, edge in set(zip(asked.tolist(), rows[:, 1].tolist(), strict=True)):
             old = lookup(np.array([entity]), np.array([edge])).ids
             best = best_ends(
-                *(model, end, edge, entity, 1, QUICK), tau=tau, impossible=old.tolist(), reach=READ
+                *(model, end, edge, entity, AHEAD, QUICK),
+                **{"tau": tau, "impossible": old.tolist(), "reach": READ},
             )
             if best is None:
                 return None
@@ -119,8 +132,20 @@ def quick_shares(
             with_itself = np.logaddexp(best.log_total, own[mine])
             totals = np.where(np.isin(answers[mine], old), with_itself, best.log_total)
             found[mine] = own[mine] - totals
-        columns.append(np.maximum(np.nan_to_num(found, nan=LEAST, neginf=LEAST), LEAST))
-    return np.column_stack(columns)
+            ahead[mine] = _before(best, answers[mine], -tau * own[mine])
+        columns.append((_bounded(found), ahead))
+    return columns
+
+
+def _before(best: BestEnds, answers: IntArray, energies: FloatArray) -> FloatArray:
+    """How many of the best come before answers; one that is among them is at its place."""
+    same = answers[:, None] == best.ids.cpu().numpy()
+    better = best.scores.double().cpu().numpy() < energies[:, None]
+    return np.where(same.any(1), same.argmax(1), better.sum(1)).astype(np.float64)
+
+
+def _bounded(logs: FloatArray) -> FloatArray:
+    return np.maximum(np.nan_to_num(logs, nan=LEAST, neginf=LEAST), LEAST)
 
 
 def _checked(model: SheafEmbedding, scores: Tensor) -> Tensor:
@@ -128,7 +153,7 @@ def _checked(model: SheafEmbedding, scores: Tensor) -> Tensor:
     return scores
 
 
-def _shares(
+def _seen(
     score: Callable[[Tensor, Tensor], Tensor],
     lookup: Callable[[IntArray, IntArray], Lists],
     asked: IntArray,
@@ -137,29 +162,34 @@ def _shares(
     tau: float,
     num_entities: int,
     memory_limit: int,
-) -> FloatArray:
-    """The log-share of each answer; questions that are the same are asked once."""
+) -> Seen:
+    """The log-share of each answer, and how many come before; the same question is asked once."""
     pairs, places = np.unique(np.stack([asked, edges], 1), axis=0, return_inverse=True)
     order = np.argsort(places.ravel(), kind="stable")
     offsets = offsets_of(np.bincount(places.ravel(), minlength=len(pairs)))
-    found: FloatArray = np.empty(len(answers))
+    found, ahead = np.empty(len(answers)), np.empty(len(answers))
     for part in chunks(len(pairs), num_entities, memory_limit):
         entities, by = (pairs[part, i].copy() for i in (0, 1))
         logits = score(torch.from_numpy(entities), torch.from_numpy(by)).div_(-tau)
         first, last = offsets[part.start], offsets[part.stop]
         mine = Lists(order[first:last], offsets[part.start : part.stop + 1] - first)
-        found[mine.ids] = _of_rows(logits, mine.rows, answers[mine.ids], lookup(entities, by))
-    return np.maximum(np.nan_to_num(found, nan=LEAST, neginf=LEAST), LEAST)
+        found[mine.ids], ahead[mine.ids] = _of_rows(
+            logits, mine.rows, answers[mine.ids], lookup(entities, by)
+        )
+    return _bounded(found), ahead
 
 
-def _of_rows(logits: Tensor, rows: IntArray, answers: IntArray, known: Lists) -> FloatArray:
+def _of_rows(logits: Tensor, rows: IntArray, answers: IntArray, known: Lists) -> Seen:
     at = to_index(rows, logits), to_index(answers, logits)
-    own = logits[at].double()
+    own = logits[at]
     old = to_index(known.rows, logits), to_index(known.ids, logits)
     marked = torch.zeros_like(logits, dtype=torch.bool)
     marked[old] = True
     itself = marked[at]
-    total = logits.masked_fill_(marked, -torch.inf).logsumexp(1).double()[at[0]]
+    others = logits.masked_fill_(marked, -torch.inf)
+    best = others.topk(min(AHEAD, others.shape[1]), dim=1).values
+    ahead = (best[at[0]] > own[:, None]).sum(1)
+    total, mine = others.logsumexp(1).double()[at[0]], own.double()
     # A known answer competes with those that are not known, and with itself.
-    total = torch.where(itself, torch.logaddexp(total, own), total)
-    return (own - total).cpu().numpy()
+    total = torch.where(itself, torch.logaddexp(total, mine), total)
+    return (mine - total).cpu().numpy(), ahead.double().cpu().numpy()

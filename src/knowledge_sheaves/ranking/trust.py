@@ -161,7 +161,7 @@ def trust_of(model: SheafEmbedding) -> Trust | None:
 def _read(kept: Mapping[str, Any]) -> Trust | None:
     found = Trust.from_dict(kept[FACTS]) if FACTS in kept else None
     # What was fitted to other pieces, by another version, says nothing here.
-    fits = found is not None and len(found.weights) in (1 + len(KNOTS), 1 + 2 * len(KNOTS))
+    fits = found is not None and len(found.weights) in (2 + len(KNOTS), 2 + 2 * len(KNOTS))
     return found if fits else None
 
 
@@ -187,7 +187,7 @@ def triple_probabilities(
     features = both_sides(model, rows[fits], cold)
     if trust is None:
         sides = features.shape[1] // 2
-        counts = np.log(np.maximum(np.expm1(features[:, sides:]), 1))
+        counts = np.log(np.maximum(np.expm1(features[:, -sides:]), 1))
         found[fits] = np.exp((features[:, :sides] + counts).mean(1))
     else:
         names = model.graph.schema.edge_names[rows[fits, 1]]
@@ -267,7 +267,7 @@ def _fit(
 ) -> Logistic:
     x, right, of = features[chosen], found.right[chosen], relations[chosen]
     groups = np.where(np.isin(of, enough), of, -1)
-    rising = least_weights(x.shape[1] // len(KNOTS))
+    rising = [*least_weights(x.shape[1] // len(KNOTS)), 0.0]  # nor is a better place worse
     fit = Logistic.fit(x, right, groups, rising=rising, times=first_counts(found.ranks[chosen]))
     own = {place: bend for place, bend in fit.groups.items() if place >= 0}
     return Logistic(fit.weights, own)
