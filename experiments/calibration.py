@@ -1,0 +1,111 @@
+"""What the fit of probabilities leaves open, judged on validation facts: two tables.
+
+python experiments/calibration.py build/codex build/fb build/hetionet
+
+How often a first answer counts, and whether the place of an answer does. Half of the questions are
+judged by a fit on the other half: the expected calibration error of first answers and of the first
+ten. Nothing is written; test facts are not looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _common import markdown
+
+from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.storage import dataset_of, measured
+from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.evaluation.trust import ASKED, SAMPLE, ask
+from knowledge_sheaves.query.shown import features
+from knowledge_sheaves.ranking.logistic import Logistic, calibration_error, halves
+from knowledge_sheaves.ranking.proposals import FIRST, propose
+from knowledge_sheaves.ranking.shares import both_sides
+from knowledge_sheaves.ranking.temperature import temperature
+from knowledge_sheaves.ranking.trust import FEW, KNOTS, WORK, least_weights, others, pieces
+
+OF_FACTS = ((1, False), (11, False), (15, False), (11, True))
+OF_QUESTIONS = ((1, False), (1, True), (3, True), (5, True), (9, True))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Answers: what their probability is made of, groups, ranks, questions, and what is right."""
+
+    columns: Any
+    place: int
+    groups: Any
+    least: int
+    ranks: Any
+    questions: Any
+    right: Any
+
+    def error(self, times: float, place: bool) -> str:
+        """The error of first answers and of the first ten, each half judged by the other."""
+        x = self.columns.copy()
+        x[:, self.place] *= place
+        rising = [*least_weights(self.place // (len(KNOTS) - 1)), 0.0]
+        counted = np.where(self.ranks == 0, float(times), 1.0)
+        half, shown = halves(self.questions), np.empty(len(x))
+        for mine in (half, ~half):
+            one = ~mine
+            told = x[one], self.right[one], self.groups[one], self.least, rising, counted[one]
+            found = Logistic.fit(*told)
+            own = {group: bend for group, bend in found.groups.items() if group >= 0}
+            shown[mine] = Logistic(found.weights, own)(x[mine], self.groups[mine])
+        first = self.ranks == 0
+        parts = (shown[first], self.right[first]), (shown, self.right)
+        return ", ".join(f"{calibration_error(*part):.3f}" for part in parts)
+
+
+def of_facts(judge: SheafEmbedding) -> Examples:
+    """What is proposed for validation facts; relations with too few go together."""
+    valid = dataset_of(judge).valid
+    assert valid is not None, "a model with validation facts"
+    known = judge.graph.with_triples(others(judge))
+    found = propose(judge, valid, known, most=max(2 * FEW, WORK // (11 * valid.num_entities)))
+    columns = pieces(both_sides(judge, found.triples, temperature(judge).value))
+    names = judge.graph.schema.edge_names
+    often = np.bincount(names[valid.triples[:, 1]], minlength=names.max() + 1) >= FEW
+    mine = names[found.triples[:, 1]].astype(np.int64)
+    groups = np.where(often[mine], mine, -1)
+    return Examples(columns, 12, groups, 1, found.ranks, found.questions, found.right)
+
+
+def of_questions(judge: SheafEmbedding) -> Examples:
+    """The first answers to questions drawn from validation facts, by shape."""
+    asked = ask(judge, drawn_queries(judge, SAMPLE, types=ASKED))
+    logs, right, first, questions = asked.columns
+    shapes = np.unique(asked.shapes, return_inverse=True)[1]
+    return Examples(features(logs, first), 6, shapes, FEW * FIRST // 2, first, questions, right)
+
+
+def table(models: Sequence[Path], examples: Sequence[Examples], choices: Any) -> str:
+    rows = [
+        [str(times), "yes" if place else "no", *(each.error(times, place) for each in examples)]
+        for times, place in choices
+    ]
+    return markdown(["first counts", "place counts", *(folder.name for folder in models)], rows)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", type=Path, help="folders of models with both ends")
+    folders = parser.parse_args(words).models
+    judges = []
+    for folder in folders:
+        model = SheafEmbedding.load(folder)
+        judges.append(measured(model))
+        if model.info is not None and judges[-1].info is not None:
+            judges[-1].info.calibration = dict(model.info.calibration)
+    print(table(folders, [of_facts(judge) for judge in judges], OF_FACTS))
+    print(table(folders, [of_questions(judge) for judge in judges], OF_QUESTIONS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""What the fit of probabilities leaves open, in miniature."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from knowledge_sheaves.embedding import model_config
+from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.training import TrainingConfig, train
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def test_both_tables_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = TrainingConfig(epochs=2, batch_size=256, negatives=None)
+    train(load("nations"), model_config("complex", dim=8), config, out=tmp_path / "small")
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    script = importlib.import_module("calibration")
+    monkeypatch.setattr(script, "SAMPLE", 10)
+    script.main([str(tmp_path / "small")])
+    out = capsys.readouterr().out
+    assert out.count("| first counts | place counts | small |") == 2
+    rows = [line for line in out.splitlines() if line.startswith(("| 1 |", "| 11 |"))]
+    assert len(set(rows)) == 5, "what is chosen matters"
