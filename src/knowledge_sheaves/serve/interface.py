@@ -197,7 +197,11 @@ def _thing(graph: KnowledgeGraph, place: int) -> dict[str, Any]:
 
 def reply(document: Any) -> Reply:
     """A document as JSON."""
-    return {"status": 200, "media": "application/json"}, json.dumps(_finite(document)).encode()
+    try:
+        text = json.dumps(document, allow_nan=False)
+    except ValueError:  # rare, and looking for them takes longer than writing
+        text = json.dumps(_finite(document))
+    return {"status": 200, "media": "application/json"}, text.encode()
 
 
 def _finite(value: Any) -> Any:

@@ -151,7 +151,8 @@ class Pool:
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
-        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
+        # The last to have worked is asked first: what it needs is still in its core's cache.
+        self._idle: asyncio.LifoQueue[Worker] = asyncio.LifoQueue()
         self._inside = 0
         self._brood: Brood | None = None
         self._nursery: Line | None = None
