@@ -6,6 +6,8 @@ dimensions, row-wise Adagrad, batches of 1,024 with 2,048 negatives), saved, ind
 Every part runs in a process of its own, so that its memory is its own. Times are of the processor,
 in one thread: what else the machine does meets them less.
 Run with ``make bench-scale`` or ``python bench/scale.py --sizes 50000 500000 --steps 500``.
+With ``--by-chance`` facts are drawn by chance, in a minute: costs of reading and training are the
+same on them, and nothing can be learned. ``--only`` some parts are measured.
 """
 
 from __future__ import annotations
@@ -64,6 +66,25 @@ def made(folder: Path, size: int, like: str) -> Path:
         sheaves = [sys.executable, "-m", "knowledge_sheaves", "synthesise", "--like", like]
         more = ["--types", "none", "--entities", size, "--triples", FACTS * size, "--seed", 1]
         subprocess.run([*map(str, [*sheaves, *more, "--out", out])], check=True, stdout=2)
+    return out
+
+
+def drawn(folder: Path, size: int) -> Path:
+    """Facts by chance: some tails are frequent, nothing else is as in a real graph."""
+    import numpy as np
+    import polars as pl
+
+    out, chance, parts = folder / f"g{size}", np.random.default_rng(0), []
+    for _ in range(10):
+        count = FACTS * size // 10
+        ends = [chance.integers(0, size, count), (size * chance.random(count) ** 2).astype(int)]
+        by = chance.integers(0, 51, count)
+        numbers = pl.DataFrame({"head": ends[0], "relation": by, "tail": ends[1]})
+        ids = {end: pl.col(end) * 7919 % 100_000_007 for end in ("head", "tail")}
+        names = {end: pl.format("Q{}", number) for end, number in ids.items()}
+        parts.append(numbers.with_columns(**names, relation=pl.format("P{}", "relation")))
+    out.mkdir(parents=True, exist_ok=True)
+    pl.concat(parts).write_parquet(out / "train.parquet")
     return out
 
 
@@ -270,6 +291,8 @@ def main() -> None:
     options.add_argument("--sizes", type=int, nargs="+", default=[50_000, 500_000, 5_000_000])
     options.add_argument("--steps", type=int, help="steps of training, if not an epoch")
     options.add_argument("--like", default=_real(), help="the graph that others are made like")
+    options.add_argument("--by-chance", action="store_true", help="facts of no structure, quickly")
+    options.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     options.add_argument("--folder", type=Path, default=Path("build/scale"))
     options.add_argument("--picture", type=Path, default=Path("build/scale/scale.svg"))
     options.add_argument("--part", nargs=4, metavar="TOLD", help=argparse.SUPPRESS)
@@ -282,9 +305,12 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     rows: dict[int, dict[str, float]] = {}
     for size in given.sizes:
-        made(given.folder, size, given.like)
+        if given.by_chance:
+            drawn(given.folder, size)
+        else:
+            made(given.folder, size, given.like)
         rows[size] = {}
-        for part in PARTS:
+        for part in given.only:
             rows[size] |= alone(part, given.folder, size, given.steps or _steps(size))
         print(table(rows), flush=True)
     draw(rows, given.picture)
