@@ -111,7 +111,7 @@ def test_regular_expressions(tmp_path: Path, pattern: str) -> None:
 def test_columns(tmp_path: Path, columns: str) -> None:
     (tmp_path / "x.tsv").write_text("a\tr\tb\n")
     with pytest.raises(InputError, match=r"column"):
-        DataOptions(columns=columns).load(str(tmp_path / "x.tsv"), 0)
+        DataOptions(columns=columns).load(str(tmp_path / "x.tsv"), 0, force=False)
 
 
 @pytest.mark.parametrize(
