@@ -63,12 +63,14 @@ def check(found: dict[str, Any], name: str, facts: tuple[str, ...]) -> None:
     assert ones == pytest.approx(ones[:1] * len(ones))
 
 
+@pytest.mark.slow
 def test_a_lifted_model_is_extended_in_all_ways(
     extension: ModuleType, queries: Path, tmp_path: Path
 ) -> None:
     check(run(extension, "complex", queries, tmp_path), "complex", extension.FACTS)
 
 
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_tables_and_pictures(
     extension: ModuleType, queries: Path, tmp_path: Path
 ) -> None:

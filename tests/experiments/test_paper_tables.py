@@ -37,6 +37,7 @@ def written(folder: Path) -> dict[str, str]:
     return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
 
 
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_tables_and_trains_nothing(
     tables: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

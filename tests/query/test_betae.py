@@ -130,7 +130,13 @@ def load_tiny(folder: Path) -> Any:
     return load(folder)
 
 
-@pytest.mark.parametrize(("name", "split"), [("NELL-betae", "test"), ("FB15k-237-betae", "valid")])
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        pytest.param("NELL-betae", "test", marks=pytest.mark.slow),
+        ("FB15k-237-betae", "valid"),
+    ],
+)
 def test_answers_are_those_of_the_benchmark(shared_data: Path, name: str, split: str) -> None:
     folder = shared_data / name
     if not folder.is_dir():

@@ -81,6 +81,7 @@ def test_a_ring_is_learned_and_composed(loss: str) -> None:
     assert mrr(SheafEmbedding(model.config, data.train), data) < 0.4
 
 
+@pytest.mark.slow
 def test_the_paper_settings_learn_too() -> None:
     """Margin ranking, Adam, unit vectors, one corrupted triple per triple."""
     data = ring()
