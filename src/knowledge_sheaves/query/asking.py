@@ -123,7 +123,7 @@ def _first_new(energies: Tensor, known: Sequence[IntArray | None]) -> list[Tenso
     for row, facts in zip(energies, known, strict=True):
         new = row.clone()
         if facts is not None:
-            new[torch.from_numpy(np.asarray(facts, np.int64).ravel())] = torch.inf
+            new[torch.from_numpy(np.asarray(facts, np.int64).ravel()).to(new.device)] = torch.inf
         found.append(new.topk(min(AHEAD, len(new)), largest=False).values)
     return found
 
