@@ -148,6 +148,16 @@ def test_what_several_processes_cannot_answer_is_said(
     assert len(asker.answer(joint, solver="chaining", top=3)) == 3
 
 
+@pytest.mark.parametrize("tables", ["fp16", "int8"])
+def test_vectors_in_fewer_bits_are_not_spread(
+    trained: tuple[Path, Dataset], processes: Processes, tmp_path: Path, tables: str
+) -> None:
+    run = [*SHEAVES, "narrow", trained[0], "--tables", tables, "--out", tmp_path / "narrow"]
+    subprocess.run(run, check=True, capture_output=True)
+    with pytest.raises(InputError, match="fewer bits, and such ones are not spread"):
+        load_shards(tmp_path / "narrow", processes)
+
+
 def test_a_disk_that_is_full_loses_nothing(
     trained: tuple[Path, Dataset], processes: Processes, tmp_path: Path
 ) -> None:

@@ -73,6 +73,11 @@ def _write_own(model: ShardedEmbedding, path: Path) -> None:
 
 def _fill(model: ShardedEmbedding, path: Path) -> None:
     file, tables = RowFile(path), model.entities
+    if any(file.header[t.name]["dtype"] != "F32" for t in tables.vectors if t.name in file.header):
+        raise InputError(
+            "the vectors are kept in fewer bits, and such ones are not spread over processes: take "
+            "the model that it was narrowed from, or leave out --sharded."
+        )
     check_shapes({name: list(shape) for name, shape in _shapes(model).items()}, file.shapes)
     state = {name: torch.from_numpy(file.tensor(name).copy()) for name in model.state_dict()}
     model.load_state_dict(state)
