@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from knowledge_sheaves.embedding.config import TIED, SheafConfig
 from knowledge_sheaves.embedding.energies.base import favour, less_favour
 from knowledge_sheaves.embedding.hierarchy import check_hierarchy, own_columns, seen_by
+from knowledge_sheaves.embedding.keeping import Keeping
 from knowledge_sheaves.embedding.knowledge import KnowledgeSheaf
 from knowledge_sheaves.embedding.maps import End, MapSpec, RelationMaps
 from knowledge_sheaves.embedding.priors import implications, inverse_pairs, map_rules
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from knowledge_sheaves.embedding.storage import ModelInfo
 
 
-T = TypeVar("T")
 AT_ONCE = 1 << 16
 """How many rows of a table are looked at at a time."""
 
 
-class SheafEmbedding(nn.Module):
+class SheafEmbedding(Keeping):
     """A vector for every entity and a pair of maps for every relation of a knowledge graph.
 
     ``graph`` holds the known facts. Edges are those of its schema; with reciprocal relations, edge
@@ -110,8 +109,6 @@ class SheafEmbedding(nn.Module):
         config.energy.check_schema(self)
         self.edges_with_maps = own
         self.networks = nn.ModuleDict()
-        self._kept: dict[object, object] = {}
-        self._saved: object = None
         self._siblings: dict[tuple[End, torch.device], Siblings] = {}
         self._possible: dict[tuple[End, torch.device], Possible] = {}
         if seed is None:
@@ -398,34 +395,6 @@ class SheafEmbedding(nn.Module):
     def score_everyone(self, target: End, edges: Tensor, known: Tensor) -> Tensor:
         """Scores of all entities at the open end of model edges, wherever they are."""
         return score_entities(self, target, edges, known)
-
-    @cached_property
-    def _parts(self) -> tuple[nn.Module, ...]:
-        """The modules that hold parameters; to find them takes longer than a small answer."""
-        return tuple(part for part in self.modules() if part._parameters)
-
-    def _state(self) -> tuple[tuple[int, int], ...]:
-        """What changes whenever a parameter does."""
-        held = (p for part in self._parts for p in part._parameters.values() if p is not None)
-        return tuple((p.data_ptr(), p._version) for p in held)
-
-    def mark_saved(self) -> None:
-        """Remember that the folder holds these very parameters."""
-        self._saved = self._state()
-
-    @property
-    def is_as_saved(self) -> bool:
-        """Whether no parameter has changed since the model was saved or loaded."""
-        return self._saved == self._state()
-
-    def keep(self, key: object, make: Callable[[], T]) -> T:
-        """What a model always gives alike, computed once and kept until a parameter changes."""
-        version = self._state()
-        if self._kept.get("version") != version:
-            self._kept = {"version": version}
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]  # type: ignore[return-value]
 
     def possible(self, target: End) -> Possible | None:
         """Who may stand at the open end of edges, where types rule out and shape no stalks."""
