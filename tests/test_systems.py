@@ -29,6 +29,7 @@ model = train(load("nations"), model_config("complex", dim=8), settings, out="mo
 assert model.info.peak_memory > 10 * 2**20
 asker = Asker(SheafEmbedding.load("model"))
 print(len(asker.answer("usa embassy ?x", top=3)))
+assert "torch._dynamo" not in sys.modules, "the compiler takes seconds to import"
 """
 
 

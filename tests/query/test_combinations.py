@@ -58,8 +58,9 @@ def test_harmonic_minimises_the_energies_whatever_the_maps() -> None:
                 assert more.energies.isfinite().all()
 
 
-def test_several_targets_are_answered_or_refused_in_a_sentence() -> None:
-    for config in as_queries_see_them():
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_several_targets_are_answered_or_refused_in_a_sentence(every: int) -> None:
+    for config in as_queries_see_them()[::every]:
         model = made(config, GRAPH)
         with told(config):
             try:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from scipy import stats
+from scipy import special
 from torch import Tensor
 
 from knowledge_sheaves.sheaf.blocks import to_blocks
@@ -99,7 +99,7 @@ def sum_of_squares(
             growth[j] = float((j * pull * power + rest * power).sum())
             power = power * rest
             mixture[j] = float(growth[j:0:-1] @ mixture[:j]) / (2 * j)
-        chance = float(stats.chi2.cdf(bound / scale, count + 2 * j))
+        chance = float(special.chdtr(count + 2 * j, bound / scale))
         total += float(mixture[j]) * chance
         left -= float(mixture[j])
         if left * chance < GOOD:  # later terms have smaller chances still

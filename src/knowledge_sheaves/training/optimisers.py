@@ -6,6 +6,7 @@ and so are these updates. (torch's own Adagrad does it too, in many more passes 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,12 @@ from torch.optim.optimizer import ParamsT
 
 class RowOptimiser(torch.optim.Optimizer):
     """Updates whole tensors for dense gradients and single rows for sparse ones."""
+
+    # As torch wraps them, the first call of one imports torch's compiler: seconds for nothing.
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+    state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
 
     def __init__(self, parameters: ParamsT, lr: float, **defaults: Any) -> None:
         super().__init__(parameters, {"lr": lr, **defaults})
