@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import http.client
 import json
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -98,46 +99,66 @@ def serving(folder: Path, queue: int = 16) -> Iterator[tuple[int, psutil.Process
             process.send_signal(signal.SIGTERM)
 
 
+def asked_for(query: str, solver: str) -> bytes:
+    """A question to the JSON interface as it goes over the line."""
+    body = json.dumps({"query": query, "solver": solver}).encode()
+    head = "POST /api/answers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def asked_of_facts(query: str) -> bytes:
+    """A query over facts as it goes over the line."""
+    return f"GET /sparql?query={quote(query)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
 class Client:
-    """One connection that stays open."""
+    """One connection that stays open, and as little work besides as a load generator has."""
 
     def __init__(self, port: int) -> None:
-        self.line = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self.line = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self.line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, request: bytes) -> bytes:
+        """Send a request, and wait for the last byte of its answer."""
+        self.line.sendall(request)
+        found = self.line.recv(1 << 16)
+        while b"\r\n\r\n" not in found:
+            found += self.line.recv(1 << 16)
+        head, _, body = found.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), found
+        size = int(re.search(rb"(?i)content-length: (\d+)", head)[1])  # type: ignore[index]
+        while len(body) < size:
+            body += self.line.recv(1 << 16)
+        return body
 
     def answers(self, query: str, solver: str) -> list[str]:
         """The names of the answers by the JSON interface."""
-        body = json.dumps({"query": query, "solver": solver})
-        self.line.request("POST", "/api/answers", body, {"content-type": "application/json"})
-        found = self._read()
+        found = json.loads(self.send(asked_for(query, solver)))
         return [each["values"]["x"]["name"] for each in found["answers"]]
 
-    def facts(self, query: str) -> int:
-        """How many rows a query over facts has."""
-        self.line.request("GET", f"/sparql?query={quote(query)}")
-        found = self._read()
-        return len(found["results"]["bindings"]) if "results" in found else 1
 
-    def _read(self) -> dict:  # type: ignore[type-arg]
-        answer = self.line.getresponse()
-        text = answer.read()
-        assert answer.status == 200, text
-        return json.loads(text)  # type: ignore[no-any-return]
+Job = tuple[Callable[[Any], object], Sequence[Any]]
 
 
-def timed(jobs: Sequence[Callable[[str], object]], asked: Sequence[str]) -> list[list[float]]:
-    """Milliseconds of each job for each question; the first ones do not count.
+def timed(*jobs: Job, block: int = 20) -> list[list[float]]:
+    """Milliseconds of each job for each of its questions; the first five do not count.
 
-    One job after the other: in turns, this process would take the core from the server's.
+    Jobs take turns in blocks, so that a machine that is slower for a while is so for all. Turns
+    for every question would take from each what it has in its core's cache.
     """
-    times: list[list[float]] = []
-    for job in jobs:
-        spent = []
-        for query in asked:
-            start = time.perf_counter()
-            job(query)
-            spent.append(1000 * (time.perf_counter() - start))
-        times.append(spent[5:])
-    return times
+    times: list[list[float]] = [[] for _ in jobs]
+    for first in range(0, len(jobs[0][1]), block):
+        for (job, asked), spent in zip(jobs, times, strict=True):
+            for question in asked[first : first + block]:
+                start = time.perf_counter()
+                job(question)
+                spent.append(1000 * (time.perf_counter() - start))
+    return [spent[5:] for spent in times]
+
+
+def added(outside: Sequence[float], inside: Sequence[float]) -> float:
+    """What is added at the median, query by query: some take ten times as long as others."""
+    return statistics.median(o - i for o, i in zip(outside, inside, strict=True))
 
 
 def at(times: Sequence[float], percent: int) -> float:
@@ -146,12 +167,13 @@ def at(times: Sequence[float], percent: int) -> float:
 
 def rate(port: int, asked: Sequence[str], solver: str, seconds: float) -> float:
     """Queries a second of as many clients as there are workers."""
+    requests = [asked_for(query, solver) for query in asked]
     done, end = [0] * WORKERS, time.monotonic() + seconds
 
     def run(place: int) -> None:
         client, number = Client(port), place
         while time.monotonic() < end:
-            client.answers(asked[number % len(asked)], solver)
+            client.send(requests[number % len(asked)])
             done[place] += 1
             number += WORKERS
 
@@ -178,13 +200,11 @@ def latencies(port: int, asker: Asker, count: int, seconds: float) -> None:
 
             for query in asked[:5]:
                 assert mine(query) == client.answers(query, solver), "the answers differ"
-            outside, inside = timed(
-                [lambda query, ask=client.answers, by=solver: ask(query, by), mine], asked
-            )
-            adds = min(outside) - min(inside)  # what else runs here lengthens all but the best
+            requests = [asked_for(query, solver) for query in asked]
+            outside, inside = timed((client.send, requests), (mine, asked))
             print(
                 f"| {shape} | {solver} | {at(inside, 50):.1f} | {at(outside, 50):.1f} | "
-                f"{at(outside, 95):.1f} | {at(outside, 99):.1f} | {adds:.1f} | "
+                f"{at(outside, 95):.1f} | {at(outside, 99):.1f} | {added(outside, inside):.1f} | "
                 f"{rate(port, asked, solver, seconds):.0f} |",
                 flush=True,
             )
@@ -197,14 +217,11 @@ def facts(port: int, asker: Asker, count: int) -> None:
     print("|---|---:|---:|---:|---:|")
     for shape in SHAPES:
         asked = questions(asker.graph, shape, count + 5, seed=2)
-        prefixed = {query: f"PREFIX : <urn:name:> {query}" for query in asked}
+        prefixed = [f"PREFIX : <urn:name:> {query}" for query in asked]
         alone, inside, outside = timed(
-            [
-                lambda query, known=prefixed: list(_alone(engine, known[query])),
-                engine.run,
-                client.facts,
-            ],
-            asked,
+            (lambda query: list(_alone(engine, query)), prefixed),
+            (engine.run, asked),
+            (client.send, [asked_of_facts(query) for query in asked]),
         )
         print(
             f"| {shape} | {at(alone, 50):.2f} | {at(inside, 50):.2f} | {at(outside, 50):.2f} | "
@@ -221,7 +238,7 @@ def front(port: int, server: psutil.Process, count: int = 500) -> float:
     """Milliseconds of processor time that a request takes in the process that reads HTTP."""
     client, before = Client(port), sum(server.cpu_times()[:2])
     for _ in range(count):
-        client.facts("ASK {}")
+        client.send(asked_of_facts("ASK {}"))
     return 1000 * (sum(server.cpu_times()[:2]) - before) / count
 
 

@@ -124,9 +124,48 @@ def test_a_path_in_every_parameter(client: httpx.Client, path: str) -> None:
 
 
 def test_headers_that_are_odd(client: httpx.Client) -> None:
-    for accept in ("," * 5000, "a/b;q=" + "9" * 5000, "text/csv;q=nan", "\x7f", "*/*;" * 900):
+    for accept in ("," * 5000, "a/b;q=" + "9" * 5000, "text/csv;q=nan", "*/*;" * 900):
         found = client.get("/sparql", params=KNOWS, headers={"accept": accept})
         assert found.status_code == 200
+
+
+CHUNKED = b"POST /sparql HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+CHUNKED += b"Content-Type: application/sparql-query\r\n\r\n6\r\nASK {}\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"GET /", b"a" * 65_536),
+        (b"GET /sparql HTTP/1.1\r\nX-A: ", b"a" * 65_536),
+        (b"GET /sparql HTTP/1.1\r\n", b"X-A: a\r\n" * 8_192),
+        (CHUNKED, b"X-A: a\r\n" * 8_192),
+    ],
+    ids=["address", "header", "headers", "trailers"],
+)
+def test_a_head_without_an_end_is_cut_off(server: Server, start: bytes, more: bytes) -> None:
+    sent = 0
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+        with suppress(OSError):
+            line.sendall(start)
+            while sent < 100:
+                line.sendall(more)
+                sent += 1
+                time.sleep(0.01)
+        said = b""
+        with suppress(OSError):  # what was still on its way is not read by anybody
+            while piece := line.recv(4096):
+                said += piece
+    assert sent < 20
+    assert said == b"" or b" 400 " in said
+
+
+def test_garbage_is_refused(server: Server) -> None:
+    odd = b"GET /sparql HTTP/1.1\r\nAccept: \x7f\r\n\r\n"
+    for text in (odd, b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+            line.sendall(text)
+            assert b" 400 " in line.recv(4096)
 
 
 def test_a_runaway_is_ended_and_the_others_never_notice(

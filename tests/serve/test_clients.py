@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
 import socket
 import subprocess
+from contextlib import closing
 
 import httpx
 import pyoxigraph
@@ -160,3 +162,21 @@ Connection: close
     )
     assert found.status_code == 200, found.text
     assert len(found.json()["results"]["bindings"]) == 500
+
+
+def test_javas_client_offers_http_2_and_goes_on_with_1_1(server: Server) -> None:
+    """As Jena sends requests: every one on a line that stays open offers to change it."""
+    offer = {
+        "Connection": "Upgrade, HTTP2-Settings",
+        "Upgrade": "h2c",
+        "HTTP2-Settings": "AAEAAEAA",
+    }
+    form = offer | {"Content-Type": "application/x-www-form-urlencoded"}
+    body = str(httpx.QueryParams({"query": KNOWS}))
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as line:
+        for _ in range(2):
+            for asked in [("POST", "/sparql", body, form), ("GET", f"/sparql?{body}", None, offer)]:
+                line.request(*asked)
+                found = line.getresponse()
+                rows = json.loads(found.read())["results"]["bindings"]
+                assert (found.status, len(rows)) == (200, 3)
