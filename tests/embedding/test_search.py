@@ -26,9 +26,10 @@ from knowledge_sheaves.embedding.search.building import (
     monomials,
     sample_queries,
 )
-from knowledge_sheaves.embedding.search.codes import Codes, CodeScan, ListScan
+from knowledge_sheaves.embedding.search.codes import Codes
 from knowledge_sheaves.embedding.search.finders import Filter, FullScan
 from knowledge_sheaves.embedding.search.kept import finder_of, index, search_mode
+from knowledge_sheaves.embedding.search.scans import CodeScan, ListScan
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.dataset import Dataset
@@ -53,14 +54,14 @@ def coded(model: SheafEmbedding) -> Codes:
     return encode(candidates, bias_columns(model, 0), lists, monomials(model, candidates))
 
 
-def random_filter(chance: torch.Generator) -> Filter:
+def random_filter(chance: torch.Generator, size: int = SIZE) -> Filter:
     def mask() -> Tensor | None:
         share = float(torch.rand((), generator=chance))
-        return None if share < 0.3 else torch.rand(SIZE, generator=chance) < share
+        return None if share < 0.3 else torch.rand(size, generator=chance) < share
 
     def ids() -> Tensor | None:
         count = int(torch.randint(6, (), generator=chance))
-        return torch.randint(SIZE, (count,), generator=chance) if count else None
+        return torch.randint(size, (count,), generator=chance) if count else None
 
     return Filter(mask(), ids(), mask(), ids())
 
@@ -167,7 +168,8 @@ def test_the_recall_kept_is_what_is_found(saved: Path) -> None:
         asked = asked_of(model, query, finder.candidates)
         scores = compare(model, query, model.pool(0, "tail"))
         assert asked is not None
-        found = finder.best(asked, 10, [Filter()] * len(asked))
+        alone = [asked.take(slice(n, n + 1)) for n in range(len(asked))]
+        found = [finder.best(each, 10, [Filter()])[0] for each in alone]
     hits = [
         np.isin(each.rows.numpy(), row.topk(10, largest=False).indices.numpy()).mean()
         for each, row in zip(found[1::2], scores[1::2], strict=True)
@@ -181,15 +183,33 @@ def test_what_is_not_read_is_estimated(saved: Path) -> None:
     model = SheafEmbedding.load(saved)
     query = sample_queries(model, 0, 20, 9)
     assert query is not None
-    totals = []
-    for mode in ("full", "quick"):
-        finder = finder_of(model, 0, mode)
-        with torch.no_grad():
-            asked = asked_of(model, query, finder.candidates)
-            assert asked is not None
-            found = finder.best(asked, 10, [Filter()] * 20, 2.0)
-        totals.append([each.log_total for each in found])
-    assert np.allclose(*totals, atol=0.05)  # here the sample is everybody
+    chance = torch.Generator().manual_seed(0)
+    for filters in ([Filter()] * 20, [random_filter(chance, 3000) for _ in range(20)]):
+        totals = []
+        for mode in ("full", "quick"):
+            finder = finder_of(model, 0, mode)
+            with torch.no_grad():
+                asked = asked_of(model, query, finder.candidates)
+                assert asked is not None
+                found = finder.best(asked, 10, filters, 2.0)
+            totals.append([each.log_total for each in found])
+        assert np.allclose(*totals, atol=0.05)  # here the sample is everybody
+
+
+def test_asked_together_they_find_what_each_finds_alone_or_better(saved: Path) -> None:
+    model, chance = SheafEmbedding.load(saved), torch.Generator().manual_seed(1)
+    query, finder = sample_queries(model, 0, 40, 9), finder_of(model, 0, "quick", 200)
+    assert query is not None
+    filters = [random_filter(chance, 3000) for _ in range(40)]
+    with torch.no_grad():
+        asked = asked_of(model, query, finder.candidates)
+        assert asked is not None
+        together = finder.best(asked, 10, filters, 2.0)
+        for n, both in enumerate(together):
+            (alone,) = finder.best(asked.take(slice(n, n + 1)), 10, [filters[n]], 2.0)
+            assert both.looked_at >= alone.looked_at
+            assert (both.values[: len(alone.values)] <= alone.values + 1e-4).all()
+            assert both.log_total == pytest.approx(alone.log_total, abs=0.1)
 
 
 def test_small_models_compare_all_unless_told_otherwise(saved: Path) -> None:

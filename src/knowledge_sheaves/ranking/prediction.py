@@ -190,11 +190,12 @@ class Predictor:
         unwanted: list[int],
     ) -> BestEnds | None:
         """The best answers by an index, or of all processes that have some of the entities."""
-        asked = self.model, target, edge, entity, top
         if isinstance(self.model, ShardedEmbedding):
-            return best_of_shards(self.model, *asked[1:], self.tau, false, unwanted)
+            return best_of_shards(self.model, target, edge, entity, top, self.tau, false, unwanted)
         mode = search_mode(self.model, self.search)
-        return best_ends(*asked, mode, tau=self.tau, impossible=false, unwanted=unwanted)
+        asked_of = self.model, target, edge, [entity], top, mode
+        found = best_ends(*asked_of, tau=self.tau, impossible=[false], unwanted=[unwanted])
+        return None if found is None else found[0]
 
     def _part(self, target: End, entity: int, name: str) -> int:
         """An edge of the relation that fits the type of the given end."""

@@ -119,20 +119,21 @@ def _by_index(
         if not model.config.loops:
             own[is_barred(model.graph, rows)] = -np.inf
         found, ahead = np.empty(len(rows)), np.empty(len(rows))
-        for entity, edge in set(zip(asked.tolist(), rows[:, 1].tolist(), strict=True)):
-            old = lookup(np.array([entity]), np.array([edge])).ids
-            best = best_ends(
-                *(model, end, edge, entity, AHEAD, QUICK),
-                **{"tau": tau, "impossible": old.tolist(), "reach": READ},
-            )
-            if best is None:
+        for edge in np.unique(rows[:, 1]).tolist():
+            entities = np.unique(asked[rows[:, 1] == edge])
+            known_lists = lookup(entities, np.full_like(entities, edge))
+            olds = np.split(known_lists.ids, known_lists.offsets[1:-1])
+            asked_of = model, end, edge, entities.tolist(), AHEAD, QUICK
+            bests = best_ends(*asked_of, tau=tau, impossible=olds, reach=READ)
+            if bests is None:
                 return None
-            mine = (asked == entity) & (rows[:, 1] == edge)
-            # A known answer competes with those that are not known, and with itself.
-            with_itself = np.logaddexp(best.log_total, own[mine])
-            totals = np.where(np.isin(answers[mine], old), with_itself, best.log_total)
-            found[mine] = own[mine] - totals
-            ahead[mine] = _before(best, answers[mine], -tau * own[mine])
+            for entity, old, best in zip(entities, olds, bests, strict=True):
+                mine = (asked == entity) & (rows[:, 1] == edge)
+                # A known answer competes with those that are not known, and with itself.
+                with_itself = np.logaddexp(best.log_total, own[mine])
+                totals = np.where(np.isin(answers[mine], old), with_itself, best.log_total)
+                found[mine] = own[mine] - totals
+                ahead[mine] = _before(best, answers[mine], -tau * own[mine])
         columns.append((_bounded(found), ahead))
     return columns
 

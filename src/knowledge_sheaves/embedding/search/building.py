@@ -14,8 +14,9 @@ from knowledge_sheaves.embedding.energies.base import Query
 from knowledge_sheaves.embedding.energies.square import KINDS
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.model import SheafEmbedding
-from knowledge_sheaves.embedding.search.codes import Bounds, Coded, Codes, CodeScan
+from knowledge_sheaves.embedding.search.codes import Bounds, Coded, Codes
 from knowledge_sheaves.embedding.search.finders import AT_ONCE, Asked, Filter
+from knowledge_sheaves.embedding.search.scans import CodeScan
 from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.sheaf.monomials import Candidates, Monomials
@@ -224,7 +225,11 @@ def edges(model: SheafEmbedding, kind: int, count: int, seed: int) -> Sequence[A
     """Questions of one edge that known facts answer; those of an energy without forms are none."""
     query = sample_queries(model, kind, count, seed)
     asked = None if query is None else asked_of(model, query, model.pool(kind, "tail").candidates)
-    return [] if asked is None else [asked.take(place) for place in range(len(asked))]
+    return (
+        []
+        if asked is None
+        else [asked.take(slice(place, place + 1)) for place in range(len(asked))]
+    )
 
 
 @torch.no_grad()
@@ -234,7 +239,7 @@ def rows_needed(model: SheafEmbedding, kind: int, codes: Codes, asked: Sequence[
     needed = [torch.zeros(0, TOP, dtype=torch.long)]
     for each in asked:
         (found,) = scan.best(each, TOP, [Filter()])
-        ranked = Bounds(codes, each).lists().argsort()
+        ranked = Bounds(codes, each).lists()[0].argsort()
         sizes = codes.sizes()[ranked]
         before = torch.empty_like(sizes)
         before[ranked] = sizes.cumsum(0) - sizes

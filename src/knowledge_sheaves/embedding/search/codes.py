@@ -10,18 +10,14 @@ the lists of least mean value misses little. A list's mean value is the form at 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from knowledge_sheaves.embedding.search.finders import AT_ONCE, Asked, Filter, Finder, Found
-from knowledge_sheaves.embedding.search.top import top
+from knowledge_sheaves.embedding.search.finders import Asked
 from knowledge_sheaves.sheaf.monomials import Candidates, Forms, Monomials
 
 LARGEST = 127
@@ -29,10 +25,6 @@ ROUNDING = 6 * torch.finfo(torch.float32).eps
 """What adding up some hundred products in single precision loses of the product of the norms."""
 LEEWAY = 0.1
 """A list counts as if its mean were so many times its spread better."""
-FIRST = 1 << 12
-"""So many rows are read at first, to know what is far: of those that follow few are then kept."""
-NOTHING = 80.0
-"""exp(−80) is nothing beside 1. What is less still takes a hundred times as long to compute."""
 
 
 class Rounded(NamedTuple):
@@ -72,37 +64,38 @@ class Coded(NamedTuple):
         """Some of the rows."""
         return Coded(self.codes[places], self.unit[places], self.rest[places])
 
-    def product(self, given: Rounded, spans: Sequence[slice]) -> Tensor:
-        """The products of the codes of one given row with those of some spans."""
-        parts = [torch._int_mm(given.parts, self.codes[span].T)[0] for span in spans]
-        return (parts[0] if len(parts) == 1 else torch.cat(parts)).float()
+    def product(self, given: Rounded, where: Where) -> Tensor:
+        """The products of the codes of given rows with those of some places."""
+        return torch._int_mm(given.parts, self.codes[where].T).float()
 
 
-def over(table: Tensor, spans: Sequence[slice]) -> Tensor:
-    """The rows of some spans."""
-    parts = [table[span] for span in spans]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+Where: TypeAlias = slice | Tensor
+"""Places that follow each other, or single ones, ascending."""
 
 
-def places_in(spans: Sequence[slice], some: Tensor) -> Tensor:
-    """Where some of the rows of spans are, that follow each other.
+def places_in(where: Where, some: Tensor) -> Tensor:
+    """The places of some of the rows.
 
-    >>> places_in([slice(5, 8), slice(0, 2)], torch.tensor([0, 2, 3]))
-    tensor([5, 7, 0])
+    >>> places_in(slice(5, 8), torch.tensor([0, 2]))
+    tensor([5, 7])
+    >>> places_in(torch.tensor([4, 9]), torch.tensor([1]))
+    tensor([9])
     """
-    starts = torch.tensor([span.start for span in spans])
-    sizes = torch.tensor([span.stop for span in spans]) - starts
-    before = sizes.cumsum(0) - sizes
-    at = torch.searchsorted(before, some, right=True) - 1
-    return starts[at] + some - before[at]
+    return some + where.start if isinstance(where, slice) else where[some]
 
 
-def log_sum(logs: Tensor) -> Tensor:
-    """log Σ exp, of whatever counts in it."""
-    most = logs.amax()
-    if most.isneginf():
-        return most
-    return (logs - most).clamp_(min=-NOTHING).exp_().sum().log_().add_(most)
+def rows_at(where: Where, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Which of some places are there, and in which rows.
+
+    >>> rows_at(torch.tensor([4, 9]), torch.tensor([9, 7, 4]))
+    (tensor([ True, False,  True]), tensor([1, 0]))
+    """
+    if isinstance(where, slice):
+        there = (places >= where.start) & (places < where.stop)
+        return there, places[there] - where.start
+    rows = torch.searchsorted(where, places).clamp_(max=len(where) - 1)
+    there = where[rows] == places
+    return there, rows[there]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +169,11 @@ class Codes:
         )
 
     @cached_property
+    def sampled_places(self) -> tuple[Tensor, Tensor]:
+        """The places of the sample, ascending, and where in it each is."""
+        return self.sample.long().sort()
+
+    @cached_property
     def list_of_sample(self) -> Tensor:
         return self.lists_of(self.sample.long())
 
@@ -186,6 +184,13 @@ class Codes:
     def sizes(self) -> Tensor:
         """How many candidates each list has."""
         return self.starts.diff()
+
+    def places_of(self, lists: Tensor) -> Tensor:
+        """All places of some lists, ascending."""
+        lists = lists.sort().values
+        starts, sizes = self.starts[lists].long(), self.sizes()[lists].long()
+        first = starts - (sizes.cumsum(0) - sizes)
+        return torch.repeat_interleave(first, sizes) + torch.arange(int(sizes.sum()))
 
 
 def _shapes(table: Coded, size: int, width: int) -> list[tuple[Tensor, tuple[int, ...]]]:
@@ -199,24 +204,25 @@ def _within(ids: Tensor, size: int) -> bool:
 
 
 class Bounds:
-    """One form that is ready to be bounded at codes."""
+    """Forms that are ready to be bounded at codes."""
 
     def __init__(self, codes: Codes, asked: Asked) -> None:
         linear, weights, kind, constant = asked.forms
-        assert len(linear) == 1, "forms are looked for one by one"
         self.codes, self.score = codes, asked.score
         rows = 2 * linear.float()
-        self.points, self.length = Rounded.of(rows), float(rows.norm())
-        at_norm = rows.new_zeros(1, 1)
-        self.more, self.more_length = None, 0.0
+        self.points, self.length = Rounded.of(rows), rows.norm(dim=1, keepdim=True)
+        at_norm = rows.new_zeros(len(rows), 1)
+        self.more, self.more_length = None, at_norm
         if weights is not None and kind is Monomials.NORM:
             at_norm = weights.float()
         elif weights is not None and kind > Monomials.NORM:
             self.more = Rounded.of(weights.float())
-            self.more_length = float(weights.float().norm())
-        taken = rows.new_tensor([[-each for each in asked.favour]])
+            self.more_length = weights.float().norm(dim=1, keepdim=True)
+        taken = rows.new_tensor([[-each for each in asked.favour]]).expand(len(rows), -1)
         self.columns = torch.cat([at_norm, taken], 1)
-        self.constant = 0.0 if constant is None else float(constant)
+        self.constant = at_norm.new_zeros(len(rows), 1)
+        if constant is not None:
+            self.constant += constant.float().reshape(-1, 1)
         self.linear = torch.cat([rows, *self._wide(weights, kind), self.columns], 1)
         self.has_columns = bool(self.columns.any())
         self.rest = self._rest()
@@ -226,222 +232,41 @@ class Bounds:
             return []
         width = self.codes.more.codes.shape[1]
         if weights is None or kind <= Monomials.NORM:
-            return [self.columns.new_zeros(1, width)]
+            return [self.columns.new_zeros(len(self.columns), width)]
         return [weights.float()]
 
-    def _rest(self) -> float:
-        """What rounding the form, and adding up, may cost at any candidate."""
+    def _rest(self) -> Tensor:
+        """What rounding a form, and adding up, may cost at any candidate."""
         points, more, *columns = self.codes.longest.tolist()
-        rest = float(self.points.rest) * points
-        own = sum(a * b for a, b in zip(self.columns[0].abs().tolist(), columns, strict=True))
-        size = self.length * points + self.more_length * more + own + abs(self.constant)
+        rest = self.points.rest[:, None] * points
+        own = self.columns.abs() @ self.columns.new_tensor(columns)[:, None]
+        size = self.length * points + self.more_length * more + own + self.constant.abs()
         if self.more is not None:
-            rest += float(self.more.rest) * more
+            rest = rest + self.more.rest[:, None] * more
         return rest + ROUNDING * size
 
-    def at(self, codes: Codes, spans: Sequence[slice]) -> Tensor:
-        """The values at the rows of some spans, as far as they are known."""
+    def at(self, codes: Codes, where: Where) -> Tensor:
+        """The values of all forms at the rows of some places, as far as they are known."""
         points, more = codes.points, codes.more
-        values = points.product(self.points, spans)
-        values.mul_(over(points.unit, spans)).mul_(float(self.points.unit)).add_(self.constant)
+        values = points.product(self.points, where)
+        values.mul_(points.unit[where]).mul_(self.points.unit).add_(self.constant)
         if self.more is not None:
             assert more is not None, "only forms that fit are asked"
-            wide, unit = more.product(self.more, spans), over(more.unit, spans)
-            values.addcmul_(wide, unit, value=float(self.more.unit))
+            values.addcmul_(more.product(self.more, where).mul_(more.unit[where]), self.more.unit)
         if self.has_columns:
-            values.addmv_(over(codes.columns, spans), self.columns[0])
+            values.addmm_(self.columns, codes.columns[where].T)
         return values
 
-    def below(self, values: Tensor, codes: Codes, spans: Sequence[slice]) -> Tensor:
+    def below(self, values: Tensor, codes: Codes, where: Where) -> Tensor:
         """What the exact values are not below, where `at` found values."""
-        lower = torch.add(values, over(codes.points.rest, spans), alpha=-self.length)
+        lower = torch.addcmul(values, codes.points.rest[where], self.length, value=-1)
         if self.more is not None:
             assert codes.more is not None
-            lower.add_(over(codes.more.rest, spans), alpha=-self.more_length)
+            lower.addcmul_(codes.more.rest[where], self.more_length, value=-1)
         return lower.sub_(self.rest)
 
     def lists(self) -> Tensor:
-        """How good lists are: the mean value of each, less some of its spread."""
-        means = self.codes.means @ self.linear[0]
-        return means.sub_(self.codes.spread, alpha=LEEWAY * float(self.linear.norm()))
-
-
-class Best:
-    """The places that can still be among the ``count`` best of one form."""
-
-    def __init__(self, count: int, tau: float | None, score: Callable[[Tensor], Tensor]) -> None:
-        self.count, self.tau = count, tau
-        self.score = score
-        # Nothing that is infinite can win, and at first nobody knows what can.
-        self.threshold = torch.finfo(torch.float32).max
-        self.uppers = torch.zeros(0)
-        self.kept: list[tuple[Tensor, Tensor, Tensor]] = []
-        self.totals: list[Tensor] = []
-
-    def meet(self, values: Tensor, lower: Tensor, spans: Sequence[slice]) -> None:
-        """Look at the rows of spans, at bounds; one that cannot be has infinite ones."""
-        if self.tau is not None:
-            self.totals.append(log_sum(self.score(values) / -self.tau))
-        if not bool(lower.amin() <= self.threshold):
-            return
-        some = (lower <= self.threshold).nonzero().squeeze(1)
-        low, known = lower[some], values[some]
-        self.uppers = top(torch.cat([self.uppers, 2 * known - low]), self.count)[0]
-        if len(self.uppers) == self.count:
-            self.threshold = float(self.uppers[-1])
-        left = low <= self.threshold
-        self.kept.append((low[left], known[left], places_in(spans, some[left])))
-
-    def places(self) -> tuple[Tensor, Tensor]:
-        """Those that are left, and their values as far as they are known."""
-        if not self.kept:
-            return torch.zeros(0, dtype=torch.long), torch.zeros(0)
-        lower, values, places = (torch.cat(parts) for parts in zip(*self.kept, strict=True))
-        left = lower <= self.threshold
-        return places[left], values[left]
-
-
-class CodeScan(Finder):
-    """Reads all codes, and compares exactly whatever can still win: no answer is missed."""
-
-    def __init__(self, candidates: Candidates, biases: Tensor | None, codes: Codes) -> None:
-        super().__init__(candidates, biases)
-        self.codes = codes
-
-    def best(
-        self, asked: Asked, count: int, filters: Sequence[Filter], tau: float | None = None
-    ) -> list[Found]:
-        return [
-            self._best(asked.take(place), count, filter_, tau)
-            for place, filter_ in enumerate(filters)
-        ]
-
-    def _best(self, asked: Asked, count: int, filter_: Filter, tau: float | None) -> Found:
-        bounds, best, read = Bounds(self.codes, asked), Best(count, tau, asked.score), 0
-        shut = self._in_lists(filter_.possible, filter_.impossible)
-        hidden = self._in_lists(filter_.wanted, filter_.unwanted)
-        lists = self._lists(bounds, filter_)
-        for spans in self._spans(lists):
-            values = bounds.at(self.codes, spans)
-            if shut is not None:
-                values.masked_fill_(over(shut, spans), torch.inf)
-            lower = bounds.below(values, self.codes, spans)
-            if hidden is not None:
-                lower.masked_fill_(over(hidden, spans), torch.inf)
-            best.meet(values, lower, spans)
-            read += len(values)
-        if lists is not None and tau is not None:
-            best.totals.append(self._unread(bounds, lists, shut, tau))
-        return self._compare(asked, best, read)
-
-    def _in_lists(self, open_: Tensor | None, ids: Tensor | None) -> Tensor | None:
-        """Who is barred by a mask or by ids, place by place."""
-        codes = self.codes
-        if open_ is None and (ids is None or not len(ids)):
-            return None
-        size = len(codes)
-        out = torch.zeros(size, dtype=torch.bool) if open_ is None else ~open_[codes.order.long()]
-        if ids is not None:
-            out[codes.place[ids].long()] = True
-        return out
-
-    def _lists(self, bounds: Bounds, filter_: Filter) -> Tensor | None:
-        """Which lists are read; None: all."""
-        return None
-
-    def _spans(self, lists: Tensor | None) -> Iterator[list[slice]]:
-        """What is read, some at a time."""
-        size = len(self.codes)
-        if lists is None:
-            cuts = [0, *range(FIRST, size, AT_ONCE), size]
-            yield from ([slice(*cut)] for cut in pairwise(cuts))
-            return
-        starts, stops = self.codes.starts[lists].tolist(), self.codes.starts[lists + 1].tolist()
-        spans, held, most = list[slice](), 0, FIRST
-        for start, stop in zip(starts, stops, strict=True):
-            spans.append(slice(start, stop))
-            held += stop - start
-            if held >= most:
-                yield spans
-                spans, held, most = [], 0, AT_ONCE
-        if spans:
-            yield spans
-
-    def _unread(self, bounds: Bounds, lists: Tensor, shut: Tensor | None, tau: float) -> Tensor:
-        """What other lists add to the total, from a sample.
-
-        Each of the sample stands for as many as there are to one of it.
-        """
-        codes, sampled = self.codes, self.codes.sampled
-        read = torch.zeros(len(codes.spread), dtype=torch.bool)
-        read[lists] = True
-        read = read[codes.list_of_sample]
-        if shut is not None:
-            read |= shut[codes.sample.long()]
-        values = bounds.at(sampled, [slice(None)]).masked_fill_(read, torch.inf)
-        return log_sum(bounds.score(values) / -tau) + math.log(len(codes) / max(1, len(sampled)))
-
-    def _compare(self, asked: Asked, best: Best, read: int) -> Found:
-        """The exact values of all that can still win; their part of the total is then exact too."""
-        places, rough = best.places()
-        rows = self.codes.order[places].long()
-        parts = [self.values(asked, some)[0] for some in rows.split(AT_ONCE)]
-        values = torch.cat(parts) if parts else self.candidates.flat.new_zeros(0)
-        total = math.nan
-        if best.tau is not None:
-            total = _corrected(
-                *(torch.stack(best.totals), best.score(rough), values.float(), best.tau)
-            )
-        chosen, at = top(values, best.count)
-        return Found(rows[at], chosen, total, read)
-
-
-def _corrected(totals: Tensor, rough: Tensor, exact: Tensor, tau: float) -> float:
-    """log Σ exp(−V/τ), with exact values in the place of rough ones."""
-    logs = [totals, -exact / tau]
-    whole = torch.logsumexp(torch.cat(logs), 0).double()
-    if whole.isneginf():
-        return -math.inf
-    parts = [torch.exp(each.double() - whole).sum() for each in (*logs, -rough / tau)]
-    left = torch.maximum(parts[0] - parts[2], torch.zeros(())) + parts[1]
-    return float(whole + left.log())
-
-
-class ListScan(CodeScan):
-    """Reads the lists that are best in the mean, ``reach`` candidates of them.
-
-    Some of the best answers may be in others: ``recall`` is how many of the 10 best were met.
-    """
-
-    exact = False
-
-    def __init__(
-        self,
-        candidates: Candidates,
-        biases: Tensor | None,
-        codes: Codes,
-        reach: int,
-        recall: float | None = None,
-    ) -> None:
-        super().__init__(candidates, biases, codes)
-        self.reach, self.recall = reach, recall
-
-    def _lists(self, bounds: Bounds, filter_: Filter) -> Tensor:
-        counts = self._open(filter_)
-        ranked = bounds.lists().argsort()
-        ranked = ranked[counts[ranked] > 0]
-        return ranked[: int((counts[ranked].cumsum(0) < self.reach).sum()) + 1]
-
-    def _open(self, filter_: Filter) -> Tensor:
-        """How many of each list are not barred."""
-        codes, open_ = self.codes, None
-        for mask in (filter_.possible, filter_.wanted):
-            open_ = mask if open_ is None else open_ if mask is None else open_ & mask
-        ids = [each for each in (filter_.impossible, filter_.unwanted) if each is not None]
-        barred = torch.cat(ids).unique() if ids else torch.zeros(0, dtype=torch.long)
-        counts = codes.sizes()
-        if open_ is not None:
-            before = torch.cat([counts.new_zeros(1), open_[codes.order.long()].cumsum(0)])
-            counts, barred = before[codes.starts].diff(), barred[open_[barred]]
-        lists = codes.lists_of(codes.place[barred].long())
-        return counts - torch.bincount(lists, minlength=len(counts))
+        """How good lists are for every form: the mean value of each, less some of its spread."""
+        means = self.linear @ self.codes.means.T
+        norms = self.linear.norm(dim=1, keepdim=True)
+        return means.addcmul_(self.codes.spread, norms, value=-LEEWAY)

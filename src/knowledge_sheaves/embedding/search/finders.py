@@ -40,17 +40,16 @@ class Asked:
     def __len__(self) -> int:
         return len(self.forms.linear)
 
-    def take(self, place: int) -> Asked:
-        """One of the forms."""
+    def take(self, mine: slice) -> Asked:
+        """Some of the forms."""
         linear, weights, kind, constant = self.forms
-        mine = slice(place, place + 1)
-        one = Forms(
+        some = Forms(
             linear[mine],
             None if weights is None else weights[mine],
             kind,
             None if constant is None else constant[mine],
         )
-        return replace(self, forms=one)
+        return replace(self, forms=some)
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,9 @@ from knowledge_sheaves.embedding.search.building import (
     monomials,
     sample_queries,
 )
-from knowledge_sheaves.embedding.search.codes import Coded, Codes, CodeScan, ListScan
+from knowledge_sheaves.embedding.search.codes import Coded, Codes
 from knowledge_sheaves.embedding.search.finders import Finder, Found, FullScan
+from knowledge_sheaves.embedding.search.scans import CodeScan, ListScan
 from knowledge_sheaves.embedding.storage import same_model, tensors_written
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.files import as_json, check_place, encoded, replacing, sealed
