@@ -11,10 +11,10 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.search.about import SEVERAL, SINGLE
-from knowledge_sheaves.embedding.search.scans import CodeScan
 from knowledge_sheaves.embedding.search.ends import rows_of
 from knowledge_sheaves.embedding.search.finders import Asked, Filter, Finder
 from knowledge_sheaves.embedding.search.kept import FULL, finder_of, search_mode, search_note
+from knowledge_sheaves.embedding.search.scans import CodeScan
 from knowledge_sheaves.query.pattern import Pattern, Query, Variable
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden, conditions, grounded
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
