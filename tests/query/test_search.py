@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,56 @@ def test_exact_search_answers_as_comparing_all_does(
             assert [p.energy for p in one] == pytest.approx([p.energy for p in other], abs=1e-3)
             shares = [p.probability for p in other]
             assert [p.probability for p in one] == pytest.approx(shares, rel=0.05, abs=1e-4)
+
+
+PATHS = {name: QUERIES[name] for name in ("1p", "1p backwards", "2p")} | {
+    "3p": [("e1", "r", "?y"), ("?z", "s", "?y"), ("?z", "r", "?x")]
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "graph"),
+    [("complex", "plain"), ("rotate", "plain"), ("mure", "types that only rule out")],
+)
+def test_chaining_follows_paths_by_the_index_as_by_all_entities(
+    name: str, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, used = indexed(name, GRAPHS[graph], tmp_path / "model"), list[int]()
+    monkeypatch.setattr(kept.CodeScan, "best", _counted(kept.CodeScan.best, used))
+    some = frozenset(range(0, SIZE, 3))
+    wanted = [Wanted(), Wanted(top=300), Wanted(only_new=True), Wanted(allow=some)]
+    told: list[dict[str, Any]] = [
+        {},
+        {"softness": 0.5, "focus": 2.0},
+        {"facts": "ignored", "k": 20},
+        {"tau": 0.3},  # a bound of 1 matters
+    ]
+    for rows, options in itertools.product(PATHS.values(), told):
+        query = Query.from_triples(rows, "?x", model.graph)
+        for each in wanted:
+            one, other = (
+                answer(model, query, Options("chaining", search=search, **options), each)[0]
+                for search in ("exact", "full")
+            )
+            assert one.probabilities is not None
+            assert other.probabilities is not None
+            # Codes give the softmax's sum but for rounding.
+            assert torch.allclose(one.probabilities, other.probabilities, rtol=0.05, atol=1e-4)
+            assert one.has_known == other.has_known
+    assert len(used) >= len(PATHS) * len(told) * len(wanted)
+
+
+@pytest.mark.parametrize("rows", [QUERIES["2i"], QUERIES["ip"], [("?y", "r", "?x")]])
+def test_what_is_no_path_is_chained_by_all_entities(
+    rows: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    model = indexed("complex", GRAPHS["plain"], tmp_path / "model")
+    query = Query.from_triples(rows, "?x", model.graph)
+    one, other = (
+        answer(model, query, Options("chaining", search=search))[0] for search in ("quick", "full")
+    )
+    assert torch.equal(one.ids, other.ids)
+    assert torch.equal(one.energies, other.energies)
 
 
 def _counted(best: Any, used: list[int]) -> Any:

@@ -24,7 +24,7 @@ from knowledge_sheaves.embedding.loops import irreflexive
 from knowledge_sheaves.embedding.maps import End
 from knowledge_sheaves.embedding.numbers import check_weights
 from knowledge_sheaves.embedding.scoring import rule_out
-from knowledge_sheaves.embedding.search.kept import is_indexed
+from knowledge_sheaves.embedding.search.kept import MODES, is_indexed
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.query.budget import Budget
@@ -140,6 +140,15 @@ def bite() -> Any:
         "How hard a negated part bites: 1 − min(1, κp) is left of an answer.",
         low=0,
         fit=Fit((1.0, 0.25, 0.5, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0), lambda query: query.is_negated),
+    )
+
+
+def how_to_search() -> Any:
+    """How the best are found, where there is an index."""
+    return parameter(
+        "auto",
+        "How the best are found: by all entities (full), by all codes (exact) or by lists (quick).",
+        choices=MODES,
     )
 
 

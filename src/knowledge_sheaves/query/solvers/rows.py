@@ -83,7 +83,7 @@ class Rows:
         """
         self.budget.check_time()
         logits = self._logits(entities, relations, inverse, self.tau / focus)
-        counts, answers = self._known(entities, relations, inverse)
+        counts, answers = self.known(entities, relations, inverse)
         offsets = logits.new_empty(len(logits))
         for group in slices(len(logits), CACHED_NUMBERS // self.size):
             part = logits[group]
@@ -98,16 +98,31 @@ class Rows:
         if answers is not None:
             rows, ids = answers
             logits[rows, ids] = -offsets[rows]
-        self._drop_false(logits, entities, relations, inverse)
+        self.drop_false(logits, entities, relations, inverse)
         return logits, offsets
 
-    def _drop_false(
-        self, logits: Tensor, entities: Tensor, relations: Tensor, inverse: bool
+    def drop_false(
+        self,
+        logits: Tensor,
+        entities: Tensor,
+        relations: Tensor,
+        inverse: bool,
+        among: Tensor | None = None,
     ) -> None:
-        """What is known to be false is impossible."""
-        if self.false is not None:
-            _, rows, ids = self._ends(self.false, entities, relations, inverse)
-            logits[rows, ids] = -torch.inf
+        """What is known to be false is impossible; columns are all entities, or some, ascending."""
+        if self.false is None:
+            return
+        _, rows, ids = self._ends(self.false, entities, relations, inverse)
+        if among is not None:
+            here = torch.isin(ids, among)
+            rows, ids = rows[here], torch.searchsorted(among, ids[here])
+        logits[rows, ids] = -torch.inf
+
+    def most_false(self, entities: Tensor, relations: Tensor, inverse: bool) -> int:
+        """How many other ends are known to be false, at most."""
+        if self.false is None:
+            return 0
+        return int(self._ends(self.false, entities, relations, inverse)[0].max())
 
     def log_p(
         self, entities: Tensor, relations: Tensor, inverse: bool, focus: float = 1.0
@@ -164,10 +179,7 @@ class Rows:
         self, entities: Tensor, relations: Tensor, inverse: bool, tau: float, relative: bool = True
     ) -> Tensor:
         model = self.model
-        edges = self._edges[int(inverse), relations, self._types[entities]]
-        fits = edges >= 0
-        asked = edges.clamp(min=0) + (model.num_relations if self._reciprocal(inverse) else 0)
-        end: End = "head" if inverse and not model.config.reciprocal else "tail"
+        end, asked, fits = self.edges(entities, relations, inverse)
         with torch.no_grad():
             if len(model.graph.schema.types) == 1 and not model.is_spread:
                 query = make_query(model, end, asked, entities)
@@ -179,17 +191,29 @@ class Rows:
         logits[~fits] = -torch.inf
         return logits
 
+    def edges(
+        self, entities: Tensor, relations: Tensor, inverse: bool
+    ) -> tuple[End, Tensor, Tensor]:
+        """Which end of which edges is asked for, and whether any edge fits the entity's type."""
+        edges = self._edges[int(inverse), relations, self._types[entities]]
+        reciprocal = self.model.num_relations if self._reciprocal(inverse) else 0
+        end: End = "head" if inverse and not self.model.config.reciprocal else "tail"
+        return end, edges.clamp(min=0) + reciprocal, edges >= 0
+
+    def degrees(self, entities: Tensor, relations: Tensor, inverse: bool) -> Tensor:
+        """How many facts of a relation leave each entity."""
+        asked, by, facts = entities.cpu().numpy(), relations.cpu().numpy(), self.facts
+        return self.ids(facts.in_degree(by, asked) if inverse else facts.out_degree(asked, by))
+
     def _reciprocal(self, inverse: bool) -> bool:
         return inverse and bool(self.model.config.reciprocal)
 
-    def _known(
+    def known(
         self, entities: Tensor, relations: Tensor, inverse: bool
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """How many answers are known, and as (row, entity) which, where they are remembered."""
         if not self.remembered:
-            asked, by, facts = entities.cpu().numpy(), relations.cpu().numpy(), self.facts
-            n = facts.in_degree(by, asked) if inverse else facts.out_degree(asked, by)
-            return self.ids(np.maximum(n, 1)).to(self.dtype), None
+            return self.degrees(entities, relations, inverse).clamp(min=1).to(self.dtype), None
         counts, rows, ids = self._ends(self.facts, entities, relations, inverse)
         return counts.clamp(min=1).to(self.dtype), (rows, ids)
 
@@ -215,7 +239,7 @@ class EnergyRows(Rows):
         """−V of all entities, whatever the focus, and nothing to add to it."""
         self.budget.check_time()
         logits = self._logits(entities, relations, inverse, 1.0, relative=False)
-        self._drop_false(logits, entities, relations, inverse)
+        self.drop_false(logits, entities, relations, inverse)
         return logits, logits.new_zeros(len(logits))
 
 

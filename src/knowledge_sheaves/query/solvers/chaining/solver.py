@@ -29,16 +29,19 @@ from knowledge_sheaves.query.solvers.base import (
     NO_REASONS,
     Combinations,
     Fit,
+    Hidden,
     Scores,
     Settings,
     Solver,
     bite,
+    how_to_search,
     is_positive_with_unknowns,
     parameter,
     temperature,
 )
 from knowledge_sheaves.query.solvers.chaining.exists import BEST, Exists, either
 from knowledge_sheaves.query.solvers.chaining.joint import best_combinations
+from knowledge_sheaves.query.solvers.chaining.paths import best_of_paths
 from knowledge_sheaves.query.solvers.chaining.plan import make_plan
 from knowledge_sheaves.query.solvers.chaining.reasons import explain_pattern
 from knowledge_sheaves.query.solvers.chaining.search import Search, Searcher
@@ -81,6 +84,7 @@ class ChainingSettings(Settings):
         "What is best: the most probable entities, or by the paper those of the least energy.",
         choices=("probability", "energy"),
     )
+    search: str = how_to_search()
 
 
 class Chaining(Solver):
@@ -178,6 +182,11 @@ class Chaining(Solver):
 
     def _or(self, one: Tensor, other: Tensor) -> Tensor:
         return torch.maximum(one, other) if self.by_energy else either(one, other)
+
+    def best(
+        self, queries: Sequence[Query], count: int, hidden: Sequence[Hidden]
+    ) -> list[Combinations] | None:
+        return best_of_paths(self, queries, count, hidden)
 
     # Several targets.
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding.noise import relation_weights
 from knowledge_sheaves.embedding.probability import EPSILON, probabilities
-from knowledge_sheaves.embedding.search.kept import MODES
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.batches import canonical
 from knowledge_sheaves.query.explanation import Against, Explanation, Share
@@ -33,6 +32,7 @@ from knowledge_sheaves.query.solvers.base import (
     bite,
     condition_beyond,
     grounded,
+    how_to_search,
     is_positive_with_unknowns,
     parameter,
     possible_entities,
@@ -88,11 +88,7 @@ class HarmonicSettings(Settings):
         "How lifted models are extended: by the letter, in the mean on the sphere, or as a whole.",
         choices=tuple(LIFTS),
     )
-    search: str = parameter(
-        "auto",
-        "How the best are found: by all entities (full), by all codes (exact) or by lists (quick).",
-        choices=MODES,
-    )
+    search: str = how_to_search()
 
 
 class Harmonic(Solver):
