@@ -30,6 +30,7 @@ from _measure import peak_gib
 DIM, FACTS, BATCH = 128, 5, 1024
 LEAST_STEPS, MOST_STEPS = 2_000, 20_000
 QUESTIONS = 100
+CHAINED = 20
 COLUMNS = {
     "read": "s",
     "read memory": "GiB",
@@ -47,8 +48,11 @@ COLUMNS = {
     "exact 2p": "ms",
     "quick 1p": "ms",
     "quick 2p": "ms",
+    "chaining 2p": "ms",
+    "full chaining 2p": "ms",
     "recall 1p": "",
     "recall 2p": "",
+    "recall chaining 2p": "",
     "ask memory": "GiB",
 }
 
@@ -204,6 +208,10 @@ def ask(folder: Path, size: int) -> dict[str, float]:
         mode: ks.Model(model.embedding, ks.Options("harmonic", search=mode))
         for mode in ("exact", "quick")
     }
+    chained = {
+        mode: ks.Model(model.embedding, ks.Options("chaining", search=mode))
+        for mode in ("full", "quick")
+    }
     asker["quick"].answer(asked["1p"][0])
     out = {"first answer": time.process_time() - start, "ask memory": peak_gib()}
     table = model.embedding.entities.tables[0].detach()
@@ -211,18 +219,26 @@ def ask(folder: Path, size: int) -> dict[str, float]:
     times = [spent(lambda: vector @ table.T) for _ in range(5)]
     out["product"] = 1000 * statistics.median(times[1:])
     for shape, queries in asked.items():
-        answers: dict[str, list[set[int]]] = {}
-        for mode in ("exact", "quick"):
-            times, answers[mode] = [], []
-            for query in queries:
-                start = time.process_time()
-                found = asker[mode].answer(query)
-                times.append(time.process_time() - start)
-                answers[mode].append(set(found.ids[:, 0].tolist()))
-            out[f"{mode} {shape}"] = 1000 * statistics.median(times)
-        pairs = zip(answers["exact"], answers["quick"], strict=True)
-        out[f"recall {shape}"] = statistics.mean(len(a & b) / len(a) for a, b in pairs if a)
-    return out
+        times, out[f"recall {shape}"] = compared(asker, queries)
+        out |= {f"{mode} {shape}": each for mode, each in times.items()}
+    times, out["recall chaining 2p"] = compared(chained, asked["2p"][:CHAINED])
+    return out | {"chaining 2p": times["quick"], "full chaining 2p": times["full"]}
+
+
+def compared(askers: dict[str, Any], queries: list[Any]) -> tuple[dict[str, float], float]:
+    """Milliseconds of an answer by each of two, and what share of the first's the second has."""
+    times, answers = dict[str, float](), list[list[set[int]]]()
+    for mode, asker in askers.items():
+        spans, found = [], []
+        for query in queries:
+            start = time.process_time()
+            answer = asker.answer(query)
+            spans.append(time.process_time() - start)
+            found.append(set(answer.ids[:, 0].tolist()))
+        times[mode] = 1000 * statistics.median(spans)
+        answers.append(found)
+    pairs = zip(*answers, strict=True)
+    return times, statistics.mean(len(a & b) / len(a) for a, b in pairs if a)
 
 
 PARTS: dict[str, Callable[..., dict[str, float]]] = {
@@ -256,7 +272,7 @@ def draw(rows: dict[int, dict[str, float]], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for name in ("step", "product", "exact 1p", "quick 1p", "quick 2p"):
+    for name in ("step", "product", "exact 2p", "quick 1p", "quick 2p", "chaining 2p"):
         known = {size: row[name] for size, row in rows.items() if name in row}
         axes.loglog(list(known), list(known.values()), marker="o", label=name)
     axes.set(xlabel="entities", ylabel="milliseconds of one processor")
