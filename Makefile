@@ -60,7 +60,7 @@ sharded: .venv/sharded ## Install what training over several machines needs
 test-sharded: .venv/sharded ## Train with 1, 2, 3 and 4 processes, lose some of them, resume
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or sharded" tests/sharded
 
-tutorials: .venv/installed ## Do what the tutorials say, in full: half an hour, with the public data
+tutorials: .venv/installed ## Do what the tutorials say, in full: some minutes, with the public data
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s tests/test_tutorials.py
 
 crash: .venv/installed ## Kill commands that write at 500 random moments (KILLS, SEED) and compare
