@@ -5,7 +5,9 @@ KILLS ?= 500
 SEED ?= 0
 BIN := .venv/bin
 # Python compiles a module when it is first imported; compiling all of them here takes longer
-# than the rest of the installation.
+# than the rest of the installation. It must be allowed to keep what it compiled, though: where
+# the environment forbids that, every process would compile torch anew, for seconds.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 # A machine with other work is now and then too slow for a test with a deadline. What fails for any

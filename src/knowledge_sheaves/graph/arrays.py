@@ -80,11 +80,15 @@ def sort_columns(columns: Columns, sizes: Sequence[int], dtype: Width) -> IntArr
     for column, width in zip(columns[1:], bits[1:], strict=True):
         keys <<= width
         keys |= column
-    if not (keys[1:] > keys[:-1]).all():  # facts of a model's folder are in order already
-        keys.sort()
-        new = keys[1:] != keys[:-1]
-        if not new.all():
-            keys = keys[np.concatenate(([True], new))]
+    if (keys[1:] > keys[:-1]).all():  # facts of a model's folder are in order already
+        rows = np.empty((len(keys), 3), dtype, order="F")
+        for place, column in enumerate(columns):
+            rows[:, place] = column
+        return rows
+    keys.sort()
+    new = keys[1:] != keys[:-1]
+    if not new.all():
+        keys = keys[np.concatenate(([True], new))]
     rows = np.empty((len(keys), 3), dtype, order="F")
     rows[:, 2] = keys & ((1 << bits[2]) - 1)
     keys >>= bits[2]
