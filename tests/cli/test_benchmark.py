@@ -48,7 +48,7 @@ def test_options_reach_the_solver(sheaves: Sheaves, model: Path, queries: Path) 
     given = {"solver": "chaining", "facts": "ignored", "k": 3, "kappa": 2.0, "tau": 0.7}
     # What this solver does not go by is not told.
     more = {"softness": 0.25, "focus": 1.5, "objective": "probability", "known": "train"}
-    assert report["options"] == given | more
+    assert report["options"] == given | more | {"search": "auto"}
     assert report["protocol"] == {"answers": "easy", "one_answer": True, "sample": 2, "seed": 0} | {
         "half": None
     }

@@ -173,6 +173,8 @@ def test_questions_are_calibrated_and_say_so(model: SheafEmbedding) -> None:
     # What was fitted for one way to answer says nothing of another.
     other = Asker(model, Options(k=3)).answer("virus causes ?y . ?x treats ?y", top=3)
     assert UNMEASURED in other.notes
+    same = Asker(model, Options(search="full")).answer("virus causes ?y . ?x treats ?y", top=3)
+    assert UNMEASURED not in same.notes
     model.info.trust = before
 
 

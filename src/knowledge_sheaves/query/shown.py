@@ -131,9 +131,16 @@ def question_trust(solver: Solver) -> QuestionTrust | None:
     """What was measured of questions for this way to answer; None where it was another."""
     info = solver.model.info
     kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
-    if not kept or kept["choices"] != solver.choices or len(kept["weights"]) != WEIGHTS:
+    if not kept or len(kept["weights"]) != WEIGHTS:
+        return None
+    if _meant(kept["choices"]) != _meant(solver.choices):
         return None
     return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
+
+
+def _meant(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """What scores depend on: not how the best of them are found."""
+    return {name: choice for name, choice in choices.items() if name != "search"}
 
 
 def as_shown(solver: Solver, answers: Answers) -> Answers:
