@@ -90,9 +90,7 @@ def test_schur_complement_is_the_minimum(
     scale = float(1 + expected)
     form = schur_complement(sheaf, boundary, b if translated else None, priors, sections=k)
     assert form.vertices == tuple(boundary)
-    # Within 1e-11 but for one in many thousands: an elimination on the way may leave a direction
-    # almost free, and what is below eps^0.75 of the scale counts as free.
-    assert abs(form(values) - expected) < 1e-6 * scale
+    assert abs(form(values) - expected) < 1e-8 * scale
     extension = harmonic_extension(sheaf, values, b, priors)
     assert abs(extension.energy - expected) < 1e-8 * scale
     if not priors:
