@@ -168,8 +168,7 @@ def test_the_recall_kept_is_what_is_found(saved: Path) -> None:
         asked = asked_of(model, query, finder.candidates)
         scores = compare(model, query, model.pool(0, "tail"))
         assert asked is not None
-        alone = [asked.take(slice(n, n + 1)) for n in range(len(asked))]
-        found = [finder.best(each, 10, [Filter()])[0] for each in alone]
+        found = [finder.best(each, 10, [Filter()])[0] for each in asked.each()]
     hits = [
         np.isin(each.rows.numpy(), row.topk(10, largest=False).indices.numpy()).mean()
         for each, row in zip(found[1::2], scores[1::2], strict=True)

@@ -22,6 +22,7 @@ from knowledge_sheaves.query.asking import answer
 from knowledge_sheaves.query.indexing import index, paths
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.solvers.chaining.paths import Belief, Step
 from knowledge_sheaves.ranking import Predictor, shares
 
 SIZE = 240
@@ -166,6 +167,17 @@ def test_chaining_follows_paths_by_the_index_as_by_all_entities(
             assert torch.allclose(one.probabilities, other.probabilities, rtol=0.05, atol=1e-4)
             assert one.has_known == other.has_known
     assert len(used) >= len(PATHS) * len(told) * len(wanted)
+
+
+def test_a_path_over_nobody_has_no_new_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = indexed("complex", GRAPHS["plain"], tmp_path / "model")
+    nothing = Belief(torch.zeros(0, dtype=torch.long), torch.zeros(0))
+    monkeypatch.setattr(Step, "message", lambda *_: nothing)
+    query = Query.from_triples(QUERIES["2p"], "?x", model.graph)
+    options = Options("chaining", search="exact", facts="ignored")
+    assert not len(answer(model, query, options)[0])
 
 
 @pytest.mark.parametrize("rows", [QUERIES["2i"], QUERIES["ip"], [("?y", "r", "?x")]])

@@ -225,11 +225,7 @@ def edges(model: SheafEmbedding, kind: int, count: int, seed: int) -> Sequence[A
     """Questions of one edge that known facts answer; those of an energy without forms are none."""
     query = sample_queries(model, kind, count, seed)
     asked = None if query is None else asked_of(model, query, model.pool(kind, "tail").candidates)
-    return (
-        []
-        if asked is None
-        else [asked.take(slice(place, place + 1)) for place in range(len(asked))]
-    )
+    return [] if asked is None else asked.each()
 
 
 @torch.no_grad()

@@ -15,7 +15,6 @@ from knowledge_sheaves.embedding.scoring import make_query
 from knowledge_sheaves.embedding.search.building import asked_of
 from knowledge_sheaves.embedding.search.finders import Filter, Found
 from knowledge_sheaves.embedding.search.kept import FULL, finder_of, search_note
-from knowledge_sheaves.embedding.search.scans import CodeScan
 from knowledge_sheaves.graph import IntArray
 
 Ids: TypeAlias = Sequence[int] | IntArray | Tensor
@@ -65,7 +64,7 @@ def best_ends(
         edges = torch.full((len(known),), part)
         query = make_query(model, target, edges, torch.tensor(known))
         asked = asked_of(model, query, finder.candidates)
-        if asked is None or (isinstance(finder, CodeScan) and not finder.codes.takes(asked.forms)):
+        if asked is None or not finder.takes(asked):
             return None
         possible = model.possible(target)
         open_ = None if possible is None else possible.entities(torch.tensor([part]))[0]

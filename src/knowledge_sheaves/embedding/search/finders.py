@@ -40,6 +40,10 @@ class Asked:
     def __len__(self) -> int:
         return len(self.forms.linear)
 
+    def each(self) -> list[Asked]:
+        """The forms one by one."""
+        return [self.take(slice(place, place + 1)) for place in range(len(self))]
+
     def take(self, mine: slice) -> Asked:
         """Some of the forms."""
         linear, weights, kind, constant = self.forms
@@ -90,6 +94,10 @@ class Finder(ABC):
 
     def __init__(self, candidates: Candidates, biases: Tensor | None) -> None:
         self.candidates, self.biases = candidates, biases
+
+    def takes(self, asked: Asked) -> bool:
+        """Whether it can look for these forms."""
+        return True
 
     @abstractmethod
     def best(

@@ -116,6 +116,9 @@ class CodeScan(Finder):
         super().__init__(candidates, biases)
         self.codes = codes
 
+    def takes(self, asked: Asked) -> bool:
+        return self.codes.takes(asked.forms)
+
     def best(
         self, asked: Asked, count: int, filters: Sequence[Filter], tau: float | None = None
     ) -> list[Found]:
@@ -149,8 +152,7 @@ class CodeScan(Finder):
             for best, rest in zip(bests, self._unread(bounds, lists, shut, tau), strict=True):
                 best.totals.append(rest)
         return [
-            self._compare(asked.take(slice(place, place + 1)), best, read)
-            for place, best in enumerate(bests)
+            self._compare(one, best, read) for one, best in zip(asked.each(), bests, strict=True)
         ]
 
     def _lists(self, bounds: Bounds, filters: Sequence[Filter]) -> Tensor | None:

@@ -16,9 +16,8 @@ from torch import Tensor
 from knowledge_sheaves.embedding.loops import bars_loops
 from knowledge_sheaves.embedding.scoring import make_query
 from knowledge_sheaves.embedding.search.building import asked_of
-from knowledge_sheaves.embedding.search.finders import Asked, Filter, Finder, Found
+from knowledge_sheaves.embedding.search.finders import Filter, Finder, Found
 from knowledge_sheaves.embedding.search.kept import FULL, finder_of, search_mode, search_note
-from knowledge_sheaves.embedding.search.scans import CodeScan
 from knowledge_sheaves.query.pattern import Query, Term, Variable
 from knowledge_sheaves.query.solvers.arrows import Arrow, arrows
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden
@@ -102,7 +101,7 @@ def _follow(
         if step.asked is None:
             return None
         belief = step.message(weights, wanted, hidden if last else NOBODY)
-        if after is None:
+        if after is None or not len(belief.ids):  # nobody can stand there
             return belief
         sources, weights = _chosen(solver, belief, after)
     return None
@@ -132,16 +131,11 @@ class Step:
         model = solver.model
         end, edges, _ = self.rows.edges(sources, self.relations, arrow.inverse)
         query = make_query(model, end, edges, sources)
-        self.asked = self._fitting(asked_of(model, query, finder.candidates))
+        asked = asked_of(model, query, finder.candidates)
+        self.asked = asked if asked is not None and finder.takes(asked) else None
         possible = model.possible(end)
         self.open = None if possible is None else possible.entities(edges[:1])[0]
         self.barred = sources if bars_loops(model, int(edges[0])) else None
-
-    def _fitting(self, asked: Asked | None) -> Asked | None:
-        fits = asked is not None and (
-            not isinstance(self.finder, CodeScan) or self.finder.codes.takes(asked.forms)
-        )
-        return asked if fits else None
 
     def message(self, weights: Tensor, count: int, hidden: Hidden) -> Belief:
         """Who is likely at the goal, where candidates are so likely at the source."""
@@ -156,12 +150,7 @@ class Step:
             logs[known[0], torch.searchsorted(ids, facts)] = 0.0
         self.rows.drop_false(logs, self.sources, self.relations, self.inverse, among=ids)
         total = self.exists.sum(logs.add_(weights[:, None]).unsqueeze(0))[0]
-        shown = torch.ones_like(ids, dtype=torch.bool)
-        if hidden.mask is not None:
-            shown &= ~hidden.mask[ids]
-        if hidden.ids is not None:
-            shown &= ~torch.isin(ids, hidden.ids)
-        message = self.exists.close(total)
+        shown, message = _shown(ids, hidden), self.exists.close(total)
         return Belief(ids[shown], message[shown], tuple(search_note(self.finder, found[0])))
 
     def _filters(self, hidden: Hidden) -> list[Filter]:
@@ -184,15 +173,22 @@ class Step:
         return logs.add_(offsets[:, None]).clamp_(max=HIGHEST)
 
 
+def _shown(ids: Tensor, hidden: Hidden) -> Tensor:
+    """Which entities are not hidden."""
+    shown = torch.ones_like(ids, dtype=torch.bool)
+    if hidden.mask is not None:
+        shown &= ~hidden.mask[ids]
+    if hidden.ids is not None:
+        shown &= ~torch.isin(ids, hidden.ids)
+    return shown
+
+
 def _with_certain(solver: Chaining, query: Query, belief: Belief, hidden: Hidden) -> Belief:
     """What facts make certain counts so, even if the cut to k candidates lost it."""
     if not solver.remembers:
         return belief
     certain = solver.searcher.rows.ids(solver.facts.certain([query])[1])[:, 0].unique()
-    if hidden.mask is not None:
-        certain = certain[~hidden.mask[certain]]
-    if hidden.ids is not None:
-        certain = certain[~torch.isin(certain, hidden.ids)]
+    certain = certain[_shown(certain, hidden)]
     others = ~torch.isin(belief.ids, certain)
     ids = torch.cat([belief.ids[others], certain])
     logs = torch.cat([belief.logs[others], belief.logs.new_zeros(len(certain))])

@@ -14,7 +14,6 @@ from knowledge_sheaves.embedding.search.about import SEVERAL, SINGLE
 from knowledge_sheaves.embedding.search.ends import rows_of
 from knowledge_sheaves.embedding.search.finders import Asked, Filter, Finder
 from knowledge_sheaves.embedding.search.kept import FULL, finder_of, search_mode, search_note
-from knowledge_sheaves.embedding.search.scans import CodeScan
 from knowledge_sheaves.query.pattern import Pattern, Query, Variable
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden, conditions, grounded
 from knowledge_sheaves.query.solvers.harmonic.graph import QueryGraph
@@ -68,7 +67,7 @@ def _reading(
     shape = SINGLE if len(pattern.edges) == 1 else SEVERAL
     finder = finder_of(solver.model, kind, mode, shape=shape)
     asked = asked_by(solver, pattern, batch, target, finder.candidates)
-    if asked is None or (isinstance(finder, CodeScan) and not finder.codes.takes(asked.forms)):
+    if asked is None or not finder.takes(asked):
         return None
     return Reading(kind, finder, asked)
 
