@@ -49,11 +49,11 @@ def read(root: Path, name: str) -> Dataset:
     return load(place if place.exists() else SETS[name], types="none")
 
 
-def planned(data: Dataset, recipe: str, minutes: float | None) -> Plan:
+def planned(data: Dataset, recipe: str, minutes: float | None, **other: Any) -> Plan:
     """What the recipe chooses, with its epochs counted; the run on all facts measures nothing."""
     given = {"threads": 1, **({} if minutes is None else {"minutes": minutes})}
     made = plan(data, recipe, given, speed=SPEED)
-    return replace(made, training=replace(made.training, minutes=None, refit=False))
+    return replace(made, training=replace(made.training, minutes=None, refit=False, **other))
 
 
 def measure(model: SheafEmbedding, data: Dataset, folder: Path) -> dict[str, Any]:
@@ -98,7 +98,8 @@ def row(root: Path, name: str, given: argparse.Namespace) -> dict[str, Any]:
     """One line of the table: trained and searched as far as that was not done before."""
     data, folder = read(root, name), given.out / name
     folder.mkdir(parents=True, exist_ok=True)
-    made = planned(data, given.recipe, given.minutes)
+    other = {"optimiser": given.optimiser, "learning_rate": given.learning_rate}
+    made = planned(data, given.recipe, given.minutes, **other)
     place = folder / given.recipe
     mine = measure(trained(data, made.model, made.training, place), data, place)
     found = {"settings": str(made).rpartition(":")[0], "recipe": mine}
@@ -127,6 +128,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--recipe", default="quick", help="quick, good or best")
     parser.add_argument("--minutes", type=float, help="the minutes of best")
+    parser.add_argument("--optimiser", default="adagrad", help="in place of the recipe's")
+    parser.add_argument("--learning-rate", type=float, default=0.1, help="the same")
     parser.add_argument("--trials", type=int, default=12, help="trials of the search; 0: none")
     given = parser.parse_args(words)
     rows = given.out / f"recipes-{given.recipe}.json"
