@@ -15,13 +15,18 @@ from knowledge_sheaves.embedding.check import check_model
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.reliability import Reliability, reliability
 from knowledge_sheaves.evaluation.trust import measure_trust
+from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Answers
 from knowledge_sheaves.query.answers import Wanted
 from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.query.asking import answer as solved
 from knowledge_sheaves.query.drawing import draw
+from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.options import Options
+from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.questions import told
 from knowledge_sheaves.ranking import Predictor
 from knowledge_sheaves.ranking.shares import AHEAD, both_sides
 from knowledge_sheaves.ranking.trust import UNMEASURED, Record, Trust, measure_facts, trust_of
@@ -178,6 +183,51 @@ def test_questions_are_calibrated_and_say_so(model: SheafEmbedding) -> None:
     model.info.trust = before
 
 
+def test_the_second_new_answer_is_the_same_however_many_are_asked_for(
+    model: SheafEmbedding,
+) -> None:
+    asker = Asker(model)
+    query = asker.read("virus causes ?y . ?x treats ?y").query
+    assert query is not None
+    (table,) = solved(model, [query], wanted=Wanted(top=135))
+    assert table.known is not None
+    assert table.probabilities is not None
+    second = float(table.probabilities[~table.known][1])
+    allowed = frozenset(table.ids[-3:, 0].tolist())
+    for wanted in (Wanted(top=1), Wanted(top=40, only_new=True), Wanted(allow=allowed)):
+        (found,) = solved(model, [query], wanted=wanted)
+        assert found.second == pytest.approx(second, rel=1e-6)
+
+
+def test_relations_tell_how_well_their_missing_facts_are_found() -> None:
+    graph = KnowledgeGraph.from_triples(
+        [("a", "well", "b"), ("b", "badly", "c"), ("c", "new", "a")]
+    )
+    ranks = {"well": (1,) * 90 + (50,) * 10, "badly": (1,) * 10 + (50,) * 90}
+    sides = {name: {"tail": each, "head": (50,) * 100} for name, each in ranks.items()}
+    of_all = {"tail": (1,) * 100 + (50,) * 100, "head": (50,) * 200}
+    records = {name: Record(100, ranks=each) for name, each in sides.items()}
+    trust = Trust((), {}, Record(200, ranks=of_all), records)
+
+    def asked(text: str) -> list[float]:
+        query = read(text, graph).query
+        assert isinstance(query, Query)
+        return told(trust, graph.schema, query).tolist()
+
+    first, ten, *others = asked("a well ?x")
+    assert first == ten == pytest.approx(math.log((90 + 5) / (10 + 5)))  # ten at the usual share
+    assert others == [0, 0], "there is no edge away from the target"
+    at, _, away, _ = asked("a badly ?y . ?y well ?x")
+    assert (at, away) == pytest.approx((first, -first))
+    both, *_ = asked("a well ?x . b badly ?x")
+    assert both == pytest.approx(0)
+    assert asked("a new ?x") == [0, 0, 0, 0], "as usual, where nothing was held out"
+    assert asked("?x well a")[0] == 0, "from the tail none was ever found"
+    query = read("a well ?x", graph).query
+    assert isinstance(query, Query)
+    assert told(None, graph.schema, query).tolist() == [0, 0, 0, 0]
+
+
 def test_the_place_of_a_triple_is_the_better_of_both_ends(model: SheafEmbedding) -> None:
     graph, rows = model.graph, np.random.default_rng(0).integers(0, [135, 46, 135], (20, 3))
     found = both_sides(model, rows, tau=1.0)[:, 2]
@@ -206,12 +256,16 @@ def test_an_answer_is_as_likely_by_itself_as_among_all(model: SheafEmbedding) ->
     (table,) = asker.solve([query], Wanted(top=30))
     assert table.known is not None
     assert len(set(table.known.tolist())) == 2, "known answers are passed over in counting"
-    for place, answer in enumerate(table):
-        if answer.known:
+    for place, each in enumerate(table):
+        if each.known:
             continue
         (alone,) = asker.solve([query], Wanted(allow=frozenset([int(table.ids[place, 0])])))
-        assert alone[0].probability == pytest.approx(answer.probability, rel=1e-3)
-    shown = [answer.probability for answer in table if not answer.known]
+        assert alone[0].probability == pytest.approx(each.probability, rel=1e-3)
+    for few in (Wanted(top=1), Wanted(top=1, only_new=True)):
+        (best,) = asker.solve([query], few)
+        (same,) = (each for each in table if each.names == best[0].names)
+        assert best[0].probability == pytest.approx(same.probability, rel=1e-6)
+    shown = [each.probability for each in table if not each.known]
     assert shown == sorted(shown, reverse=True), "neither a score nor a place is worse than a later"
     model.info.trust = before
 

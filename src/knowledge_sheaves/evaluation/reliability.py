@@ -25,7 +25,7 @@ from knowledge_sheaves.graph import BoolArray, IntArray
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.query.drawing import FORMATS
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.query.shown import question_trust
+from knowledge_sheaves.query.questions import question_trust
 from knowledge_sheaves.ranking.logistic import (
     Bin,
     bins,
@@ -40,6 +40,10 @@ from knowledge_sheaves.ranking.triples import known_facts, rank_triples, ranked_
 from knowledge_sheaves.ranking.trust import WORK, others, triple_probabilities, trust_of
 
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
+SAMPLE = 4_000
+"""How many questions of a type are judged: of 1,000 first answers chance leaves an ECE of 0.045."""
+ENTITIES = 200_000_000
+"""How many entities they are compared with at the most; never fewer than 200 questions."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,11 @@ class ReliabilityReport:
 
 
 def reliability(
-    model: SheafEmbedding, *, questions: Sequence[str] = (), sample: int = 1000, seed: int = 1
+    model: SheafEmbedding,
+    *,
+    questions: Sequence[str] = (),
+    sample: int | None = None,
+    seed: int = 1,
 ) -> ReliabilityReport:
     """Judge a model that was measured; ``questions`` are types of questions to judge too."""
     judge = measured(model)
@@ -127,6 +135,7 @@ def reliability(
     if judge.info is not None and model.info is not None:
         judge.info.trust = model.info.trust
         judge.info.calibration = dict(model.info.calibration)
+    sample = sample or min(SAMPLE, max(200, ENTITIES // judge.graph.num_entities))
     found = [*_facts(judge, data, seed), *_questions(judge, questions, sample, seed)]
     return ReliabilityReport(tuple(found), tuple(_coverage(judge, data)))
 
@@ -167,11 +176,10 @@ def _questions(
     fitted = question_trust(Options().start(judge))
     for kind in types if fitted is not None else ():
         assert fitted is not None, "asked"
-        asked = ask(judge, drawn_queries(judge, sample, seed, split="test", types=[kind]))
-        logs, right, first, _ = asked.columns
-        raw = np.exp(logs)
-        each = zip(raw, first, asked.shapes, strict=True)
-        p = np.concatenate([fitted([score], [place], shape) for score, place, shape in each])
+        drawn = drawn_queries(judge, sample, seed, split="test", types=[kind])
+        asked = ask(judge, drawn, trust_of(judge))
+        rows, right, first, _ = asked.columns
+        p, raw = fitted(rows, asked.shapes), np.concatenate(asked.scores)
         for name, most in (("first", 1), ("first ten", FIRST)):
             mine = first < most
             yield Reliability.of(f"{name}, {kind}", p[mine], raw[mine], right[mine])

@@ -20,21 +20,37 @@ from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.evaluation.betae import TypeQueries
 from knowledge_sheaves.evaluation.queries import take, union
 from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.query.asking import queries_at_once, scores_of
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.query.shown import QUESTIONS, QuestionTrust, features, signature
-from knowledge_sheaves.query.shown import SCORE as LEAST
+from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.questions import (
+    QUESTIONS,
+    RISING,
+    QuestionTrust,
+    features,
+    log_scores,
+    signature,
+    told,
+)
+from knowledge_sheaves.query.solvers.base import Scores
 from knowledge_sheaves.ranking import rank_among
 from knowledge_sheaves.ranking.logistic import Logistic, bins, halves
 from knowledge_sheaves.ranking.proposals import FIRST
 from knowledge_sheaves.ranking.ranker import FloatArray, Lists, to_index
-from knowledge_sheaves.ranking.trust import FACTS, FEW, Record, least_weights, measure_facts
+from knowledge_sheaves.ranking.trust import (
+    FACTS,
+    FEW,
+    Record,
+    Trust,
+    measure_facts,
+)
 
 ASKED = ("2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "pin")
 """The types of questions that are drawn."""
-SAMPLE = 100
+SAMPLE = 150
 """How many questions of each type, where there are facts enough to draw them from."""
 FACTS_A_QUESTION = 4
 FIRST_COUNTS = 5.0
@@ -46,8 +62,10 @@ ENTITIES = 10_000_000
 class Asked:
     """The first answers to questions, known ones left out: their scores, and which are right."""
 
-    def __init__(self) -> None:
-        self.logs: list[FloatArray] = []
+    def __init__(self, trust: Trust | None) -> None:
+        self.trust = trust
+        self.scores: list[FloatArray] = []
+        self.rows: list[FloatArray] = []
         self.right: list[Any] = []
         self.shapes: list[str] = []
         self.questions: list[int] = []
@@ -55,10 +73,12 @@ class Asked:
         self.ranks: dict[str, list[int]] = {}
         self.asked: dict[str, int] = {}
 
-    def add(self, found: Any, shape: str, energies: torch.Tensor, chances: torch.Tensor) -> None:
+    def add(self, found: Any, queries: Sequence[Query], schema: Schema, scores: Scores) -> None:
         """Questions of one shape with all their scores; ``found`` are easy and hard answers."""
+        energies, chances = scores
+        assert chances is not None, "asked for"
         easy, hard = found
-        known = Lists.of(easy)
+        known, shape = Lists.of(easy), signature(queries[0])
         ranks = rank_among(energies, Lists.of(hard), known).pessimistic
         self.ranks.setdefault(shape, []).extend(ranks.tolist())
         energies[to_index(known.rows, energies), to_index(known.ids, energies)] = torch.inf
@@ -69,8 +89,14 @@ class Asked:
         there = best.values.isfinite()
         start = sum(self.asked.values())
         rows, places = np.nonzero(there.cpu().numpy())
-        p = chances.gather(1, best.indices)[there].double().clamp(min=float(np.exp(LEAST)))
-        self.logs.append(p.log().cpu().numpy())
+        p = torch.where(there, chances.gather(1, best.indices), 0).double().cpu().numpy()
+        second = p[:, 1] if p.shape[1] > 1 else np.zeros(len(p))
+        relations = np.array([told(self.trust, schema, query) for query in queries])
+        own = p[rows, places]
+        self.scores.append(own)
+        self.rows.append(
+            features(log_scores(own), places, log_scores(second)[rows], relations[rows])
+        )
         self.right.append(true.gather(1, best.indices)[there].cpu().numpy())
         self.shapes += [shape] * len(rows)
         self.questions += (start + rows).tolist()
@@ -79,19 +105,25 @@ class Asked:
 
     @property
     def columns(self) -> tuple[FloatArray, Any, Any, Any]:
-        """Logarithms of scores, what is right, ranks and questions, one entry an answer."""
-        parts = (self.logs, self.right, self.first)
-        logs, right, first = (np.concatenate(part) for part in parts)
-        return logs, right, first, np.array(self.questions)
+        """What probabilities are made of, what is right, ranks and questions, a row an answer."""
+        parts = (self.rows, self.right, self.first)
+        rows, right, first = (np.concatenate(part) for part in parts)
+        return rows, right, first, np.array(self.questions)
 
 
 @torch.no_grad()
 def ask(
-    judge: SheafEmbedding, groups: Sequence[TypeQueries], options: Options | None = None
+    judge: SheafEmbedding,
+    groups: Sequence[TypeQueries],
+    facts: Trust | None,
+    options: Options | None = None,
 ) -> Asked:
-    """Ask drawn questions; what the solver refuses is left out."""
+    """Ask drawn questions; what the solver refuses is left out.
+
+    ``facts`` is what was measured of single facts, which says how well relations were learned.
+    """
     solver = (options or Options()).start(judge, measures=True)
-    out, size = Asked(), queries_at_once(judge, solver.budget)
+    out, size = Asked(facts), queries_at_once(judge, solver.budget)
     whole = dataset_of(judge).whole.train.closed
     for group in groups:
         for members in by_shape(group.queries).values():
@@ -100,18 +132,21 @@ def ask(
             for part in slices(len(members), size):
                 places = np.array(members[part])
                 queries = [group.queries[place] for place in places.tolist()]
-                energies, chances = scores_of(solver, queries)
-                if chances is not None:
+                scores = scores_of(solver, queries)
+                if scores.probabilities is not None:
                     hard = take(group.hard, places)
                     # What other held-out facts answer is true as well, and no answer here.
                     rest = answers(whole, queries).minus(hard)
                     found = union(take(group.easy, places), rest), hard
-                    out.add(found, signature(queries[0]), energies, chances)
+                    out.add(found, queries, judge.graph.schema, scores)
     return out
 
 
 def measure_questions(
-    judge: SheafEmbedding, sample: int | None = None, options: Options | None = None
+    judge: SheafEmbedding,
+    facts: Trust | None,
+    sample: int | None = None,
+    options: Options | None = None,
 ) -> QuestionTrust | None:
     """Fit probabilities on questions drawn from validation facts; None where they are too few."""
     valid = dataset_of(judge).valid
@@ -119,25 +154,23 @@ def measure_questions(
         return None
     most = min(SAMPLE, valid.num_triples // FACTS_A_QUESTION, ENTITIES // valid.num_entities)
     try:
-        asked = ask(
-            judge, drawn_queries(judge, sample or max(most, FEW // 3), types=ASKED), options
-        )
+        drawn = drawn_queries(judge, sample or max(most, FEW // 3), types=ASKED)
+        asked = ask(judge, drawn, facts, options)
     except SheafError:
         return None  # the graph has no such questions
-    if not asked.logs:
+    if not asked.rows:
         return None
-    logs, right, first, questions = asked.columns
+    rows, right, first, questions = asked.columns
     if not 0 < np.count_nonzero(right) < len(right):
         return None
     names = sorted(asked.asked)
     shapes = np.array([names.index(shape) for shape in asked.shapes])
-    told = features(logs, first)
-    fitted, shown = _fit(told, right, shapes, first), np.full(len(logs), right.mean())
+    fitted, shown = _fit(rows, right, shapes, first), np.full(len(rows), right.mean())
     half = halves(questions)
     for mine in (half, ~half):
         if mine.any() and 0 < np.count_nonzero(right[~mine]) < np.count_nonzero(~mine):
-            other = _fit(told[~mine], right[~mine], shapes[~mine], first[~mine])
-            shown[mine] = other(told[mine], shapes[mine])
+            other = _fit(rows[~mine], right[~mine], shapes[~mine], first[~mine])
+            shown[mine] = other(rows[mine], shapes[mine])
     return QuestionTrust(
         (options or Options()).start(judge).choices,
         fitted.weights,
@@ -154,10 +187,9 @@ def measure_questions(
     )
 
 
-def _fit(told: FloatArray, right: Any, shapes: Any, first: Any) -> Logistic:
+def _fit(rows: FloatArray, right: Any, shapes: Any, first: Any) -> Logistic:
     times = np.where(first == 0, FIRST_COUNTS, 1.0)
-    rising = [*least_weights(1), 0.0]
-    return Logistic.fit(told, right, shapes, FEW * FIRST // 2, rising, times)
+    return Logistic.fit(rows, right, shapes, FEW * FIRST // 2, RISING, times)
 
 
 def _sorted(lists: Any) -> tuple[int, ...]:
@@ -175,7 +207,7 @@ def measure_trust(model: SheafEmbedding, *, questions: bool = True) -> dict[str,
     facts = measure_facts(judge)
     if facts is not None:
         found[FACTS] = facts.to_dict()
-    of_questions = measure_questions(judge) if questions else None
+    of_questions = measure_questions(judge, facts) if questions else None
     if of_questions is not None:
         found[QUESTIONS] = {of_questions.choices["solver"]: of_questions.to_dict()}
     if model.info is not None:

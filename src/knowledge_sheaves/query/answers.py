@@ -57,8 +57,8 @@ class Answers(Framed):
     what a careful reader should know: where candidates were cut, which facts were remembered.
     ``has_known`` is whether the facts have an answer at all, shown or not. ``scores`` are what the
     solver made of its edges, before it was calibrated to the ``probabilities`` that are shown;
-    ``ahead`` counts the new answers that come before each, shown or not; ``trust`` says in a
-    sentence how far to trust it all.
+    ``ahead`` counts the new answers before each, ``second`` is the score of the second new
+    answer, shown or not; ``trust`` says in a sentence how far to trust it all.
     """
 
     query: Query
@@ -73,6 +73,7 @@ class Answers(Framed):
     has_known: bool = False
     scores: Tensor | None = field(default=None, repr=False)
     ahead: Tensor | None = field(default=None, repr=False)
+    second: float = field(default=0.0, repr=False)
     trust: str = field(default="", repr=False)
 
     def __len__(self) -> int:
@@ -84,7 +85,7 @@ class Answers(Framed):
         known = None if self.known is None else bool(self.known[place])
         return Answer(names, float(self.energies[place]), probability, place + 1, known)
 
-    def take(self, places: Tensor) -> Answers:
+    def take(self, places: Tensor | slice) -> Answers:
         """Some of the answers, in their order."""
         return replace(
             self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query, Variable
-from knowledge_sheaves.query.shown import as_shown, as_shown_reasons, cover, ruled_out
+from knowledge_sheaves.query.shown import as_shown, as_shown_reasons, cover, only_edge, ruled_out
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden, Scores, Solver
 from knowledge_sheaves.ranking.shares import AHEAD
 from knowledge_sheaves.ranking.words import Cover
@@ -95,12 +96,13 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
     if len(queries[0].targets) > 1:
         return _answer_jointly(solver, queries, wanted, known)
     hidden = [_hidden(solver.model, wanted, *each) for each in zip(queries, known, strict=True)]
-    best = solver.best(queries, wanted.top, hidden)
+    best = solver.best(queries, max(wanted.top, _least(wanted, known)), hidden)
     if best is not None:
         rows = zip(queries, best, known, strict=True)
-        return [_answers(solver, query, each, facts) for query, each, facts in rows]
+        return [_answers(solver, *each).take(slice(wanted.top)) for each in rows]
     energies, chances = scores_of(solver, queries)
-    first = _first_new(energies, known) if wanted.selects else None
+    places = chances is not None and only_edge(queries[0]) is None  # else none is calibrated
+    first = [_first_new(*each) for each in zip(energies, known, strict=True)] if places else []
     _exclude(energies, solver.model, wanted, known)
     values, ids = top(energies, wanted.top)
     results = []
@@ -110,22 +112,33 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         p = None if chances is None else chances[row][entities]
         found = Combinations(entities.unsqueeze(1), values[row][finite], True, p)
         answers = _answers(solver, query, found, known[row])
-        if first is not None:
-            ahead = (first[row] < found.energies[:, None]).sum(1).cpu()
-            answers = replace(answers, ahead=ahead)
+        if chances is not None and first:
+            new = first[row]
+            ahead = (new.energies < found.energies[:, None]).sum(1).cpu()
+            second = float(chances[row][new.ids[1]]) if len(new.ids) > 1 else 0.0
+            answers = replace(answers, ahead=ahead, second=second)
         results.append(answers)
     return results
 
 
-def _first_new(energies: Tensor, known: Sequence[IntArray | None]) -> list[Tensor]:
-    """The energies of the first new answers of each query, whether they are wanted or not."""
-    found = []
-    for row, facts in zip(energies, known, strict=True):
-        new = row.clone()
-        if facts is not None:
-            new[torch.from_numpy(np.asarray(facts, np.int64).ravel()).to(new.device)] = torch.inf
-        found.append(new.topk(min(AHEAD, len(new)), largest=False).values)
-    return found
+class _New(NamedTuple):
+    energies: Tensor
+    ids: Tensor
+
+
+def _first_new(energies: Tensor, facts: IntArray | None) -> _New:
+    """The first new answers of a query, whether they are wanted or not."""
+    new = energies.clone()
+    if facts is not None:
+        new[torch.from_numpy(np.asarray(facts, np.int64).ravel()).to(new.device)] = torch.inf
+    values, ids = new.topk(min(AHEAD, len(new)), largest=False)
+    return _New(values[values.isfinite()], ids[values.isfinite()])
+
+
+def _least(wanted: Wanted, known: Sequence[IntArray | None]) -> int:
+    """How many answers to look for so that the second new one is among them."""
+    counts = [0 if facts is None or wanted.only_new else len(facts) for facts in known]
+    return 2 + min(max(counts), MOST_KNOWN)
 
 
 def _no_answers(solver: Solver, query: Query) -> Answers:
@@ -137,7 +150,7 @@ def _answer_jointly(
     solver: Solver, queries: list[Query], wanted: Wanted, known: Sequence[IntArray | None]
 ) -> list[Answers]:
     """Combinations of entities: filters hold for each of them."""
-    count = min(wanted.top, MOST_COMBINATIONS)
+    count = max(min(wanted.top, MOST_COMBINATIONS), 2)  # the second counts in probabilities
     if wanted.only_new:
         count += min(MOST_KNOWN, max(0 if facts is None else len(facts) for facts in known))
     if solver.false is not None:
@@ -181,24 +194,21 @@ def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray 
     if found.probabilities is not None:
         notes += solver.notes
     p = None if found.probabilities is None else found.probabilities.cpu()
-    known = None
+    known: Tensor | None = None
     if facts is None:
         notes.append(UNTOLD)
     else:
         held = set(map(tuple, facts.reshape(-1, len(query.targets)).tolist()))
         known = torch.tensor([tuple(row) in held for row in found.ids.tolist()], dtype=torch.bool)
+    new = torch.ones(len(found.ids), dtype=torch.long) if known is None else (~known).long()
+    scores_of_new = [] if p is None else p[new.bool()][:2].tolist()
     return Answers(
         *(query, solver.model.graph, solver.name, found.ids.cpu(), found.energies.cpu()),
         *(p, known, tuple(notes)),
         has_known=facts is not None and len(facts) > 0,
-        ahead=_before(len(found.ids), known),
+        ahead=new.cumsum(0) - new,
+        second=scores_of_new[1] if len(scores_of_new) > 1 else 0.0,
     )
-
-
-def _before(count: int, known: Tensor | None) -> Tensor:
-    """How many of the answers that come before each are new."""
-    new = torch.ones(count, dtype=torch.long) if known is None else (~known).long()
-    return new.cumsum(0) - new
 
 
 def _explained(solver: Solver, answers: Answers, count: int) -> Answers:

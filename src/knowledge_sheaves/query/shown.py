@@ -7,12 +7,10 @@ on questions that were drawn from held-out facts. Neither ever changes the order
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -25,18 +23,19 @@ from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.query.answers import Answers
 from knowledge_sheaves.query.explanation import Against, Explanation, Reason
 from knowledge_sheaves.query.pattern import Edge, Query, Variable
+from knowledge_sheaves.query.questions import (
+    features,
+    log_scores,
+    question_trust,
+    signature,
+    told,
+)
 from knowledge_sheaves.query.solvers.base import Solver, grounded
-from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.ranker import FloatArray
-from knowledge_sheaves.ranking.shares import AHEAD
 from knowledge_sheaves.ranking.temperature import TAU, temperature
 from knowledge_sheaves.ranking.trust import (
-    FEW,
-    KNOTS,
     UNLEARNED,
     UNMEASURED,
-    Record,
-    pieces,
     triple_probabilities,
     trust_of,
 )
@@ -46,10 +45,6 @@ from knowledge_sheaves.ranking.words import (
     said_of_questions,
     said_of_relation,
 )
-
-QUESTIONS = "questions"
-SCORE = -30.0
-"""The logarithm of a score that counts as none."""
 
 
 def only_edge(query: Query) -> Edge | None:
@@ -61,86 +56,6 @@ def only_edge(query: Query) -> Edge | None:
         return None
     variables = [term for term in edges[0].terms if isinstance(term, Variable)]
     return edges[0] if all(variable in query.targets for variable in variables) else None
-
-
-def signature(query: Query) -> str:
-    """What questions have in common that are calibrated together: branches, edges, unknowns."""
-    parts = [part for pattern in query.patterns for part in pattern.walk()]
-    edges = sum(len(part.edges) for part in parts)
-    inner = {v for part in parts for v in part.variables} - set(query.targets)
-    negated = sum(len(pattern.without) for pattern in query.patterns)
-    return f"{len(query.patterns)} branch, {edges} edge, {len(inner)} unknown, {negated} not"
-
-
-@dataclass(frozen=True)
-class QuestionTrust:
-    """From scores to probabilities, fitted on questions for one way to answer (``choices``)."""
-
-    choices: Mapping[str, Any]
-    weights: tuple[float, ...]
-    bends: Mapping[str, tuple[float, float]]
-    overall: Record
-    shapes: Mapping[str, Record]
-
-    def __call__(
-        self, scores: Sequence[float] | FloatArray, ahead: npt.ArrayLike, shape: str
-    ) -> FloatArray:
-        """The probabilities of answers with these scores, so many new ones before each."""
-        logs = np.log(np.maximum(np.asarray(scores, np.float64), np.exp(SCORE)))
-        bend = {0: self.bends[shape]} if shape in self.bends else {}
-        return Logistic(self.weights, bend)(features(logs, ahead), np.zeros(len(logs), np.int64))
-
-    def record(self, query: Query) -> Record | None:
-        """What was measured of questions like this, where there were enough."""
-        found = self.shapes.get(signature(query))
-        return found if found is not None and found.count >= FEW else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "choices": dict(self.choices),
-            "weights": list(self.weights),
-            "bends": {name: list(pair) for name, pair in self.bends.items()},
-            "all": self.overall.to_dict(),
-            "shapes": {name: each.to_dict() for name, each in self.shapes.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> QuestionTrust:
-        """From plain data."""
-        return cls(
-            dict(data["choices"]),
-            tuple(map(float, data["weights"])),
-            {str(name): (float(a), float(b)) for name, (a, b) in data["bends"].items()},
-            Record.from_dict(data["all"]),
-            {str(name): Record.from_dict(each) for name, each in data["shapes"].items()},
-        )
-
-
-def features(logs: FloatArray, ahead: npt.ArrayLike) -> FloatArray:
-    """What the probability of an answer is made of: its score, in pieces, and its place."""
-    place = -np.log1p(np.minimum(np.asarray(ahead), AHEAD))
-    return pieces(np.column_stack([logs, place]), 1)
-
-
-WEIGHTS = 1 + len(KNOTS)
-"""How many weights that takes: a common one, the pieces, the place."""
-
-
-def question_trust(solver: Solver) -> QuestionTrust | None:
-    """What was measured of questions for this way to answer; None where it was another."""
-    info = solver.model.info
-    kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
-    if not kept or len(kept["weights"]) != WEIGHTS:
-        return None
-    if _meant(kept["choices"]) != _meant(solver.choices):
-        return None
-    return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
-
-
-def _meant(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """What scores depend on: not how the best of them are found."""
-    return {name: choice for name, choice in choices.items() if name != "search"}
 
 
 def as_shown(solver: Solver, answers: Answers) -> Answers:
@@ -160,14 +75,20 @@ def as_shown(solver: Solver, answers: Answers) -> Answers:
         fitted, p = question_trust(solver), raw
         measured = fitted is not None
         if fitted is not None:
-            ahead = np.arange(len(raw)) if answers.ahead is None else answers.ahead.numpy()
-            found = fitted(raw.double().numpy(), ahead, signature(answers.query))
+            rows = _features(solver.model, answers, raw)
+            found = fitted(rows, [signature(answers.query)] * len(rows))
             p = torch.from_numpy(found).to(raw.dtype)
     certain = raw >= 1  # remembered facts alone are
     p = torch.where(certain, raw, p.clamp(max=1 - 1e-4))
     notes = () if measured or solver.notes else (UNMEASURED,)
     shown = replace(answers, probabilities=p, scores=raw, notes=(*answers.notes, *notes))
     return replace(shown, trust=_sentence(solver, shown)) if measured else shown
+
+
+def _features(model: SheafEmbedding, answers: Answers, raw: Tensor) -> FloatArray:
+    ahead = np.arange(len(raw)) if answers.ahead is None else answers.ahead.numpy()
+    logs, second = log_scores(raw.double().numpy()), log_scores(answers.second)
+    return features(logs, ahead, second, told(trust_of(model), model.graph.schema, answers.query))
 
 
 def _sentence(solver: Solver, answers: Answers) -> str:

@@ -68,7 +68,7 @@ class Record:
 
     def found(self, first: int = 10, side: str | None = None) -> float:
         """The share of the held-out facts that is among the first answers."""
-        ranks = self._of(side)
+        ranks = self.of(side)
         return sum(rank <= first for rank in ranks) / max(len(ranks), 1)
 
     def right(self, probability: float) -> float | None:
@@ -84,11 +84,12 @@ class Record:
         >>> Record(9, ranks={"tail": (1, 1, 2, 2, 3, 5, 8, 13, 40)}).size(0.8, "tail")
         13
         """
-        ranks = self._of(side)
+        ranks = self.of(side)
         place = math.ceil((len(ranks) + 1) * coverage)
         return None if place > len(ranks) else max(1, ranks[place - 1])
 
-    def _of(self, side: str | None) -> Sequence[int]:
+    def of(self, side: str | None) -> Sequence[int]:
+        """The ranks of one side, or of both, ascending."""
         if side is not None and side in self.ranks:
             return self.ranks[side]
         return sorted(rank for ranks in self.ranks.values() for rank in ranks)
@@ -191,7 +192,7 @@ def triple_probabilities(
         found[fits] = np.exp((features[:, :sides] + counts).mean(1))
     else:
         names = model.graph.schema.edge_names[rows[fits, 1]]
-        found[fits] = _fitted(model, trust)(pieces(features), names)
+        found[fits] = _fitted(model, trust)(in_pieces(features), names)
     impossible = np.flatnonzero(fits)[features[:, : features.shape[1] // 2].min(1) <= LEAST]
     found[impossible] = 0.0
     return np.minimum(found, 1 - EPSILON)
@@ -202,17 +203,23 @@ def _fitted(model: SheafEmbedding, trust: Trust) -> Logistic:
     return Logistic(trust.weights, {places[n]: b for n, b in trust.bends.items() if n in places})
 
 
-def pieces(features: FloatArray, sides: int | None = None) -> FloatArray:
-    """Logarithms, the first columns, cut at the knots so that each piece has a weight."""
-    sides = features.shape[1] // 2 if sides is None else sides
-    logs = features[:, :sides]
-    cut = [np.clip(logs, low, high) for low, high in pairwise(KNOTS)]
-    return np.column_stack([*cut, features[:, sides:]])
+def in_pieces(features: FloatArray) -> FloatArray:
+    """The features of triples, with log-shares, the first columns, in `pieces`."""
+    sides = features.shape[1] // 2
+    return np.column_stack([pieces(features[:, :sides]), features[:, sides:]])
+
+
+def pieces(logs: FloatArray) -> FloatArray:
+    """Logarithms cut at the knots, so that each piece has a weight."""
+    return np.column_stack([np.clip(logs, low, high) for low, high in pairwise(KNOTS)])
 
 
 def least_weights(sides: int) -> list[float]:
-    """What the pieces weigh at the least: more is never worse, and what is absurd is unlikely."""
-    return [FALL] * sides + [0.0] * sides * (len(KNOTS) - 2)
+    """What the pieces, and then the place, weigh at the least.
+
+    More and sooner is never worse, and what is absurd is unlikely.
+    """
+    return [FALL] * sides + [0.0] * sides * (len(KNOTS) - 2) + [0.0]
 
 
 def measure_facts(judge: SheafEmbedding, seed: int = 0) -> Trust | None:
@@ -226,7 +233,7 @@ def measure_facts(judge: SheafEmbedding, seed: int = 0) -> Trust | None:
     found = propose(judge, valid, rest, most=most, seed=seed)
     if not 0 < np.count_nonzero(found.right) < len(found):
         return None  # nothing is right, or everything: there is no border to draw
-    features = pieces(both_sides(judge, found.triples, temperature(judge).value))
+    features = in_pieces(both_sides(judge, found.triples, temperature(judge).value))
     relations = judge.graph.schema.edge_names[found.triples[:, 1]].astype(np.int64)
     counts = np.bincount(
         judge.graph.schema.edge_names[valid.triples[:, 1]],
@@ -267,7 +274,7 @@ def _fit(
 ) -> Logistic:
     x, right, of = features[chosen], found.right[chosen], relations[chosen]
     groups = np.where(np.isin(of, enough), of, -1)
-    rising = [*least_weights(x.shape[1] // len(KNOTS)), 0.0]  # nor is a better place worse
+    rising = least_weights(x.shape[1] // len(KNOTS))
     fit = Logistic.fit(x, right, groups, rising=rising, times=first_counts(found.ranks[chosen]))
     own = {place: bend for place, bend in fit.groups.items() if place >= 0}
     return Logistic(fit.weights, own)
