@@ -21,8 +21,7 @@ from _common import markdown
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.storage import dataset_of, measured
-from knowledge_sheaves.evaluation.query_calibration import drawn_queries
-from knowledge_sheaves.evaluation.trust import ASKED, SAMPLE, ask
+from knowledge_sheaves.evaluation.trust import ask, drawn
 from knowledge_sheaves.query.questions import RISING, TOLD, WEIGHTS
 from knowledge_sheaves.ranking.logistic import Logistic, calibration_error, halves, log_loss
 from knowledge_sheaves.ranking.proposals import FIRST, propose
@@ -120,7 +119,7 @@ def of_facts(judge: SheafEmbedding) -> Examples:
 
 def of_questions(judge: SheafEmbedding) -> Examples:
     """The first answers to questions drawn from validation facts, by shape."""
-    asked = ask(judge, drawn_queries(judge, SAMPLE, types=ASKED), measure_facts(judge))
+    asked = ask(judge, drawn(judge), measure_facts(judge))
     rows, right, first, questions = asked.columns
     shapes = np.unique(asked.shapes, return_inverse=True)[1]
     start = len(RISING)

@@ -7,6 +7,7 @@ unseen, to tell whether what was measured holds (`evaluation.reliability`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +49,15 @@ from knowledge_sheaves.ranking.trust import (
     measure_facts,
 )
 
-ASKED = ("2p", "3p", "2i", "3i", "pi", "ip", "2u", "up", "2in", "pin")
-"""The types of questions that are drawn."""
-SAMPLE = 150
-"""How many questions of each type, where there are facts enough to draw them from."""
+ASKED = {
+    **dict.fromkeys(("2p", "2i"), 1_000),  # asked most, and quick to ask
+    **dict.fromkeys(("3p", "3i", "pi", "ip", "2u", "up", "2in", "pin"), 150),
+}
+"""The types of questions that are drawn, and how many where there are facts enough."""
 FACTS_A_QUESTION = 4
 FIRST_COUNTS = 5.0
 """How often the first answer to a question counts in the fit: chosen on validation facts."""
-ENTITIES = 10_000_000
+ENTITIES = 20_000_000
 """How many entities are compared with questions of one type: large graphs have fewer of them."""
 
 
@@ -142,22 +144,26 @@ def ask(
     return out
 
 
+def drawn(judge: SheafEmbedding) -> list[TypeQueries]:
+    """Questions of all types that validation facts are needed for."""
+    valid = dataset_of(judge).valid
+    assert valid is not None, "asked for only where there are such facts"
+    most = min(valid.num_triples // FACTS_A_QUESTION, ENTITIES // valid.num_entities)
+    found: list[TypeQueries] = []
+    for name, count in ASKED.items():
+        with suppress(SheafError):  # the graph has no such questions
+            found += drawn_queries(judge, max(min(count, most), FEW // 3), types=[name])
+    return found
+
+
 def measure_questions(
-    judge: SheafEmbedding,
-    facts: Trust | None,
-    sample: int | None = None,
-    options: Options | None = None,
+    judge: SheafEmbedding, facts: Trust | None, options: Options | None = None
 ) -> QuestionTrust | None:
     """Fit probabilities on questions drawn from validation facts; None where they are too few."""
     valid = dataset_of(judge).valid
     if valid is None or valid.num_triples < FEW:
         return None
-    most = min(SAMPLE, valid.num_triples // FACTS_A_QUESTION, ENTITIES // valid.num_entities)
-    try:
-        drawn = drawn_queries(judge, sample or max(most, FEW // 3), types=ASKED)
-        asked = ask(judge, drawn, facts, options)
-    except SheafError:
-        return None  # the graph has no such questions
+    asked = ask(judge, drawn(judge), facts, options)
     if not asked.rows:
         return None
     rows, right, first, questions = asked.columns
