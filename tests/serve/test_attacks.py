@@ -140,8 +140,10 @@ CHUNKED += b"Content-Type: application/sparql-query\r\n\r\n6\r\nASK {}\r\n0\r\n"
         (b"GET /sparql HTTP/1.1\r\nX-A: ", b"a" * 65_536),
         (b"GET /sparql HTTP/1.1\r\n", b"X-A: a\r\n" * 8_192),
         (CHUNKED, b"X-A: a\r\n" * 8_192),
+        (b"GET /health HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\nX-A: ", b"a" * 65_536),
+        (b"GET /health HTTP/1.1\r\nUpgrade: h2c\r\nX-A: ", b"a" * 65_536),
     ],
-    ids=["address", "header", "headers", "trailers"],
+    ids=["address", "header", "headers", "trailers", "second", "offer"],
 )
 def test_a_head_without_an_end_is_cut_off(server: Server, start: bytes, more: bytes) -> None:
     sent = 0
@@ -157,7 +159,27 @@ def test_a_head_without_an_end_is_cut_off(server: Server, start: bytes, more: by
             while piece := line.recv(4096):
                 said += piece
     assert sent < 20
-    assert said == b"" or b" 400 " in said
+    assert said == b"" or b" 400 " in said or b" 200 " in said
+
+
+@pytest.mark.parametrize("offer", ["", "Connection: Upgrade\r\nUpgrade: h2c\r\n"])
+def test_requests_may_come_in_any_pieces(server: Server, offer: str) -> None:
+    """Byte by byte, and several on the heels of one another, a body between them."""
+    query, host = KNOWS["query"], "Host: here\r\n"
+    end = f"{host}Content-Type: application/sparql-query\r\n"
+    post = f"POST /sparql HTTP/1.1\r\n{offer}{end}Content-Length: {len(query)}\r\n\r\n{query}"
+    get = f"GET /health HTTP/1.1\r\n{host}\r\n"
+    last = f"GET /ready HTTP/1.1\r\n{host}Connection: close\r\n\r\n"
+    for size in (1, 7, 10_000):
+        text = f"{post}{get}{last}".encode()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+            for start in range(0, len(text), size):
+                line.sendall(text[start : start + size])
+            said = b""
+            while piece := line.recv(4096):
+                said += piece
+        assert said.count(b"HTTP/1.1 200") == 3
+        assert said.index(b"Bob") < said.index(b"ok\n") < said.index(b"ready\n")
 
 
 def test_garbage_is_refused(server: Server) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import signal
@@ -13,63 +12,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from knowledge_sheaves.errors import InputError, OutputError
 from knowledge_sheaves.serve.app import make_app
+from knowledge_sheaves.serve.lines import LONGEST_HEAD, Punctual
 from knowledge_sheaves.serve.metrics import Metrics
 from knowledge_sheaves.serve.pool import Pool
 from knowledge_sheaves.serve.settings import Settings
 
-HEAD_SECONDS = 10.0
-"""How long a client may take to send the head of a request."""
 KEEP_SECONDS = 60
 """How long a connection may lie idle between two requests: clients keep them for later."""
-LONGEST_HEAD = 256 << 10
-"""Bytes of a request's first line and headers: queries may stand in the address."""
-
 MOST_FILES = 65_536
 BACKLOG = 2048
 """Connections that may wait to be taken."""
-
-
-class Punctual(H11Protocol):
-    """HTTP with clients that must come to the point: a head that does not end ends the line.
-
-    httptools is quicker by a quarter of a millisecond, but loses what is posted by a client that
-    offers to change to HTTP/2, as those in Java do.
-    """
-
-    _due: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        self._due = self.loop.call_later(HEAD_SECONDS, transport.close)
-
-    def data_received(self, data: bytes) -> None:
-        """Stop waiting once a request has begun, begin again where only a part of one is there."""
-        super().data_received(data)
-        busy = self.cycle is not None and not self.cycle.response_complete
-        if busy:
-            self._forget()
-        elif self._due is None:
-            self._due = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-
-    def on_response_complete(self) -> None:
-        """The usual waiting for another request is uvicorn's."""
-        self._forget()
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
-        self._forget()
-        super().connection_lost(exc)
-
-    def _forget(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
 
 
 class JsonLines(logging.Formatter):
