@@ -12,6 +12,7 @@ import torch
 
 from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.check import check_model
+from knowledge_sheaves.embedding.search.kept import index
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.reliability import Reliability, reliability
 from knowledge_sheaves.evaluation.trust import measure_trust
@@ -28,6 +29,7 @@ from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.questions import told
 from knowledge_sheaves.ranking import Predictor
+from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.shares import AHEAD, both_sides
 from knowledge_sheaves.ranking.trust import UNMEASURED, Record, Trust, measure_facts, trust_of
 from knowledge_sheaves.ranking.words import said_of_relation
@@ -186,8 +188,9 @@ def test_questions_are_calibrated_and_say_so(model: SheafEmbedding) -> None:
 def test_the_second_new_answer_is_the_same_however_many_are_asked_for(
     model: SheafEmbedding,
 ) -> None:
-    asker = Asker(model)
-    query = asker.read("virus causes ?y . ?x treats ?y").query
+    measured = measure_trust(model)
+    assert "questions" in measured
+    query = Asker(model).read("virus causes ?y . ?x treats ?y").query
     assert query is not None
     (table,) = solved(model, [query], wanted=Wanted(top=135))
     assert table.known is not None
@@ -197,6 +200,55 @@ def test_the_second_new_answer_is_the_same_however_many_are_asked_for(
     for wanted in (Wanted(top=1), Wanted(top=40, only_new=True), Wanted(allow=allowed)):
         (found,) = solved(model, [query], wanted=wanted)
         assert found.second == pytest.approx(second, rel=1e-6)
+        (table,) = solved(model, [query], wanted=Wanted(top=135))
+        places = [table.ids.tolist().index(row) for row in found.ids.tolist()]
+        assert table.ahead is not None
+        assert found.ahead is not None
+        assert found.ahead.tolist() == table.ahead[places].tolist()
+
+
+def test_probabilities_are_the_same_by_an_index(model: SheafEmbedding, tmp_path: Path) -> None:
+    """What is not shown counts as well where not all entities are compared."""
+    measure_trust(model)
+    model.save(tmp_path / "model")
+    indexed = SheafEmbedding.load(tmp_path / "model")
+    index(indexed, least=1)
+    full, exact = (Asker(indexed, Options(search=search)) for search in ("full", "exact"))
+    query = full.read("virus causes ?y . ?x treats ?y").query
+    assert query is not None
+    (table,) = full.solve([query], Wanted(top=135))
+    assert table.known is not None
+    new = table.ids[~table.known, 0].tolist()
+    for wanted in (
+        Wanted(top=1),
+        Wanted(top=5, only_new=True),
+        Wanted(allow=frozenset([new[5]])),
+        Wanted(allow=frozenset(new[-3:])),
+        Wanted(top=2, only_new=True, deny=frozenset(new[:1])),
+    ):
+        (one,), (other,) = (asker.solve([query], wanted) for asker in (full, exact))
+        assert [each.names for each in one] == [each.names for each in other]
+        shown = [each.probability for each in one]
+        assert [each.probability for each in other] == pytest.approx(shown, rel=1e-3)
+
+
+def test_who_stands_alone_does_not_lead_by_far(model: SheafEmbedding) -> None:
+    """Nor does the best of answers that are all absurd: it is not likely because there is none."""
+    measure_trust(model)
+    asker, rng = Asker(model), np.random.default_rng(0)
+    names, relations = list(model.graph.entities), model.graph.schema.relation_names
+    lone, yes = [], 0
+    for _ in range(60):
+        one, two, three = (names[place] for place in rng.integers(0, len(names), 3).tolist())
+        r, s = (relations[place] for place in rng.integers(0, len(relations), 2).tolist())
+        text = f"SELECT ?x {{ VALUES ?x {{ :{three} }} :{one} :{r} ?y . ?x :{s} ?y }}"
+        found = asker.answer(text)
+        lone += [each.probability for each in found if not each.known]
+        verdict = asker.decide(f"ASK {{ :{one} :{r} ?x . :{two} :{s} ?x }}")
+        yes += verdict.holds and not verdict.known
+    assert len(lone) > 20
+    assert np.mean(lone) < 0.3
+    assert yes < 15
 
 
 def test_relations_tell_how_well_their_missing_facts_are_found() -> None:
@@ -226,6 +278,15 @@ def test_relations_tell_how_well_their_missing_facts_are_found() -> None:
     query = read("a well ?x", graph).query
     assert isinstance(query, Query)
     assert told(None, graph.schema, query).tolist() == [0, 0, 0, 0]
+
+
+def test_of_a_column_that_does_not_vary_nothing_is_learned() -> None:
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=9_000)
+    right = rng.random(9_000) < 1 / (1 + np.exp(-score))
+    found = Logistic.fit(np.column_stack([score, np.full(9_000, -0.3)]), right)
+    assert found.weights[1] == pytest.approx(1, abs=0.1)
+    assert found.weights[2] == pytest.approx(0, abs=1e-6)
 
 
 def test_the_place_of_a_triple_is_the_better_of_both_ends(model: SheafEmbedding) -> None:

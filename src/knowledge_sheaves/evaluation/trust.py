@@ -92,12 +92,14 @@ class Asked:
         start = sum(self.asked.values())
         rows, places = np.nonzero(there.cpu().numpy())
         p = torch.where(there, chances.gather(1, best.indices), 0).double().cpu().numpy()
-        second = p[:, 1] if p.shape[1] > 1 else np.zeros(len(p))
+        several = there.sum(1).cpu().numpy() > 1
+        second = np.where(several, p[:, :2][:, -1], p[:, 0])  # who stands alone is its own second
         relations = np.array([told(self.trust, schema, query) for query in queries])
         own = p[rows, places]
+        ahead = (best.values[:, None] < best.values[:, :, None]).sum(2).cpu().numpy()[rows, places]
         self.scores.append(own)
         self.rows.append(
-            features(log_scores(own), places, log_scores(second)[rows], relations[rows])
+            features(log_scores(own), ahead, log_scores(second)[rows], relations[rows])
         )
         self.right.append(true.gather(1, best.indices)[there].cpu().numpy())
         self.shapes += [shape] * len(rows)

@@ -27,6 +27,7 @@ from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query, Variable
+from knowledge_sheaves.query.questions import question_trust
 from knowledge_sheaves.query.shown import as_shown, as_shown_reasons, cover, only_edge, ruled_out
 from knowledge_sheaves.query.solvers.base import Combinations, Hidden, Scores, Solver
 from knowledge_sheaves.ranking.shares import AHEAD
@@ -96,13 +97,18 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
     if len(queries[0].targets) > 1:
         return _answer_jointly(solver, queries, wanted, known)
     hidden = [_hidden(solver.model, wanted, *each) for each in zip(queries, known, strict=True)]
-    best = solver.best(queries, max(wanted.top, _least(wanted, known)), hidden)
+    # Only what is calibrated must know of new answers that are not wanted.
+    calibrated = only_edge(queries[0]) is None and question_trust(solver) is not None
+    first: list[First | None] = [None] * len(queries)
+    best = solver.best(queries, max(wanted.top, AHEAD) if calibrated else wanted.top, hidden)
     if best is not None:
-        rows = zip(queries, best, known, strict=True)
+        if calibrated:
+            first = _first_by_index(solver, queries, wanted, known, best)
+        rows = zip(queries, best, known, first, strict=True)
         return [_answers(solver, *each).take(slice(wanted.top)) for each in rows]
     energies, chances = scores_of(solver, queries)
-    places = chances is not None and only_edge(queries[0]) is None  # else none is calibrated
-    first = [_first_new(*each) for each in zip(energies, known, strict=True)] if places else []
+    if calibrated and chances is not None:
+        first = [_first_of_all(*each) for each in zip(energies, chances, known, strict=True)]
     _exclude(energies, solver.model, wanted, known)
     values, ids = top(energies, wanted.top)
     results = []
@@ -111,34 +117,66 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         entities = ids[row][finite]
         p = None if chances is None else chances[row][entities]
         found = Combinations(entities.unsqueeze(1), values[row][finite], True, p)
-        answers = _answers(solver, query, found, known[row])
-        if chances is not None and first:
-            new = first[row]
-            ahead = (new.energies < found.energies[:, None]).sum(1).cpu()
-            second = float(chances[row][new.ids[1]]) if len(new.ids) > 1 else 0.0
-            answers = replace(answers, ahead=ahead, second=second)
-        results.append(answers)
+        results.append(_answers(solver, query, found, known[row], first[row]))
     return results
 
 
-class _New(NamedTuple):
+class First(NamedTuple):
+    """The energies and scores of the first new answers."""
+
     energies: Tensor
-    ids: Tensor
+    scores: Tensor
+
+    @classmethod
+    def of(cls, found: Combinations, new: Tensor) -> First:
+        """Those among answers that were found."""
+        p = torch.zeros(len(new)) if found.probabilities is None else found.probabilities.cpu()
+        return cls(found.energies.cpu()[new][:AHEAD], p[new][:AHEAD])
+
+    @property
+    def second(self) -> float:
+        """The score of the second.
+
+        Who stands alone, because nobody else was asked for or looked for, does not lead by far: it
+        is its own second.
+        """
+        return float(self.scores[:2][-1]) if len(self.scores) else 0.0
 
 
-def _first_new(energies: Tensor, facts: IntArray | None) -> _New:
-    """The first new answers of a query, whether they are wanted or not."""
+def _first_of_all(energies: Tensor, chances: Tensor, facts: IntArray | None) -> First:
     new = energies.clone()
     if facts is not None:
         new[torch.from_numpy(np.asarray(facts, np.int64).ravel()).to(new.device)] = torch.inf
-    values, ids = new.topk(min(AHEAD, len(new)), largest=False)
-    return _New(values[values.isfinite()], ids[values.isfinite()])
+    values, ids = top(new.unsqueeze(0), AHEAD)
+    there = values[0].isfinite()
+    return First(values[0][there].cpu(), chances[ids[0][there]].cpu())
 
 
-def _least(wanted: Wanted, known: Sequence[IntArray | None]) -> int:
-    """How many answers to look for so that the second new one is among them."""
-    counts = [0 if facts is None or wanted.only_new else len(facts) for facts in known]
-    return 2 + min(max(counts), MOST_KNOWN)
+def _first_by_index(
+    solver: Solver,
+    queries: Sequence[Query],
+    wanted: Wanted,
+    known: Sequence[IntArray | None],
+    best: Sequence[Combinations],
+) -> list[First | None]:
+    """The first new answers, found once more where filters or known ones may stand before them."""
+    seen = [_is_known(each, facts) for each, facts in zip(best, known, strict=True)]
+    if not wanted.selects and all((~each).sum() > 1 for each in seen):
+        return [None] * len(queries)
+    new = Wanted(top=AHEAD, only_new=True)
+    hidden = [_hidden(solver.model, new, *each) for each in zip(queries, known, strict=True)]
+    found = solver.best(queries, AHEAD, hidden)
+    assert found is not None, "it was found a moment ago"
+    every = torch.ones(AHEAD, dtype=torch.bool)
+    return [First.of(each, every[: len(each.ids)]) for each in found]
+
+
+def _is_known(found: Combinations, facts: IntArray | None) -> Tensor:
+    """Which answers the facts hold."""
+    if facts is None:
+        return torch.zeros(len(found.ids), dtype=torch.bool)
+    held = set(map(tuple, facts.reshape(-1, found.ids.shape[1]).tolist()))
+    return torch.tensor([tuple(row) in held for row in found.ids.tolist()], dtype=torch.bool)
 
 
 def _no_answers(solver: Solver, query: Query) -> Answers:
@@ -150,7 +188,7 @@ def _answer_jointly(
     solver: Solver, queries: list[Query], wanted: Wanted, known: Sequence[IntArray | None]
 ) -> list[Answers]:
     """Combinations of entities: filters hold for each of them."""
-    count = max(min(wanted.top, MOST_COMBINATIONS), 2)  # the second counts in probabilities
+    count = min(wanted.top, MOST_COMBINATIONS)
     if wanted.only_new:
         count += min(MOST_KNOWN, max(0 if facts is None else len(facts) for facts in known))
     if solver.false is not None:
@@ -189,25 +227,28 @@ def _falsified(query: Query, ids: Tensor, false: KnowledgeGraph) -> BoolArray:
     return out
 
 
-def _answers(solver: Solver, query: Query, found: Combinations, facts: IntArray | None) -> Answers:
+def _answers(
+    solver: Solver,
+    query: Query,
+    found: Combinations,
+    facts: IntArray | None,
+    first: First | None = None,
+) -> Answers:
+    """Answers that were found; without ``first`` new ones are counted among them."""
     notes = [*solver.model.config.notes, *found.notes, *solver.remarks(query)]
     if found.probabilities is not None:
         notes += solver.notes
-    p = None if found.probabilities is None else found.probabilities.cpu()
-    known: Tensor | None = None
     if facts is None:
         notes.append(UNTOLD)
-    else:
-        held = set(map(tuple, facts.reshape(-1, len(query.targets)).tolist()))
-        known = torch.tensor([tuple(row) in held for row in found.ids.tolist()], dtype=torch.bool)
-    new = torch.ones(len(found.ids), dtype=torch.long) if known is None else (~known).long()
-    scores_of_new = [] if p is None else p[new.bool()][:2].tolist()
+    p = None if found.probabilities is None else found.probabilities.cpu()
+    known, energies = _is_known(found, facts), found.energies.cpu()
+    first = first or First.of(found, ~known)
     return Answers(
-        *(query, solver.model.graph, solver.name, found.ids.cpu(), found.energies.cpu()),
-        *(p, known, tuple(notes)),
+        *(query, solver.model.graph, solver.name, found.ids.cpu(), energies),
+        *(p, None if facts is None else known, tuple(notes)),
         has_known=facts is not None and len(facts) > 0,
-        ahead=new.cumsum(0) - new,
-        second=scores_of_new[1] if len(scores_of_new) > 1 else 0.0,
+        ahead=(first.energies < energies[:, None]).sum(1),
+        second=first.second,
     )
 
 

@@ -26,6 +26,12 @@ from knowledge_sheaves.ranking.trust import FEW, Record, Trust, least_weights, p
 QUESTIONS = "questions"
 SCORE = -30.0
 """The logarithm of a score that counts as none."""
+FAINT = 2
+"""How many pieces of a second score do not count: a fainter one is as good as none.
+
+All drawn questions have an answer. Of one that has none all scores are tiny, and by their ratios
+the best of them would lead by far.
+"""
 TOLD = 2 * 2
 """How many numbers say how well relations are found: first and among ten, at the target or not."""
 DOUBT = 10.0
@@ -60,7 +66,7 @@ def features(
     place = -np.log1p(np.minimum(np.asarray(ahead), AHEAD))
     rival = np.broadcast_to(np.asarray(second), len(logs))
     rest = np.broadcast_to(np.asarray(told), (len(logs), TOLD))
-    return np.column_stack([pieces(logs), place, pieces(rival), rest])
+    return np.column_stack([pieces(logs), place, pieces(rival)[:, FAINT:], rest])
 
 
 RISING = least_weights(1)
@@ -96,7 +102,7 @@ def _side(edge: Edge, query: Query) -> str | None:
 
 def _odds(trust: Trust, relation: str, side: str | None) -> list[float]:
     own = trust.relations.get(relation, Record(0))
-    count, out = len(own.of(side)), []
+    count, out = own.size_of(side), []
     for first in (1, 10):
         usual = trust.overall.found(first, side)
         share = (own.found(first, side) * count + DOUBT * usual) / (count + DOUBT)

@@ -56,8 +56,11 @@ class Logistic:
         """
         x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
         counted = np.ones(len(x)) if times is None else times
-        start, scale = x.mean(0), np.maximum(x.std(0), 1e-9)
-        columns = np.column_stack([np.ones(len(x)), (x - start) / scale])
+        start, spread = x.mean(0), x.std(0)
+        scale = np.maximum(spread, 1e-9)
+        # Of a column that does not vary nothing can be learned, least of all from its rounding.
+        varies = np.where(spread > 1e-9, (x - start) / scale, 0.0)
+        columns = np.column_stack([np.ones(len(x)), varies])
         free = np.r_[0.0, np.ones(x.shape[1])]
         ridge = RIDGE * len(x) / 1000 * free + 1e-6
         low = [None, *(np.array(rising) * scale[: len(rising)]).tolist()]

@@ -11,9 +11,10 @@ missing facts are found. Under ``FEW`` held-out facts a relation goes by what ho
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,12 @@ class Record:
 
     def found(self, first: int = 10, side: str | None = None) -> float:
         """The share of the held-out facts that is among the first answers."""
-        ranks = self.of(side)
-        return sum(rank <= first for rank in ranks) / max(len(ranks), 1)
+        count = sum(bisect_right(ranks, first) for ranks in self._lists(side))
+        return count / max(1, self.size_of(side))
+
+    def size_of(self, side: str | None) -> int:
+        """How many ranks there are of one side, or of both."""
+        return sum(map(len, self._lists(side)))
 
     def right(self, probability: float) -> float | None:
         """The share of answers at about this probability that was right."""
@@ -84,15 +89,13 @@ class Record:
         >>> Record(9, ranks={"tail": (1, 1, 2, 2, 3, 5, 8, 13, 40)}).size(0.8, "tail")
         13
         """
-        ranks = self.of(side)
+        ranks = sorted(chain.from_iterable(self._lists(side)))
         place = math.ceil((len(ranks) + 1) * coverage)
         return None if place > len(ranks) else max(1, ranks[place - 1])
 
-    def of(self, side: str | None) -> Sequence[int]:
-        """The ranks of one side, or of both, ascending."""
-        if side is not None and side in self.ranks:
-            return self.ranks[side]
-        return sorted(rank for ranks in self.ranks.values() for rank in ranks)
+    def _lists(self, side: str | None) -> list[tuple[int, ...]]:
+        own = None if side is None else self.ranks.get(side)
+        return list(self.ranks.values()) if own is None else [own]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers."""
