@@ -219,8 +219,8 @@ def test_probabilities_are_the_same_by_an_index(model: SheafEmbedding, tmp_path:
     (table,) = full.solve([query], Wanted(top=135))
     assert table.known is not None
     new = table.ids[~table.known, 0].tolist()
-    for wanted in (
-        Wanted(top=1),
+    for wanted in (  # known answers are equally certain, and come in any order
+        Wanted(top=1, only_new=True),
         Wanted(top=5, only_new=True),
         Wanted(allow=frozenset([new[5]])),
         Wanted(allow=frozenset(new[-3:])),
@@ -229,7 +229,7 @@ def test_probabilities_are_the_same_by_an_index(model: SheafEmbedding, tmp_path:
         (one,), (other,) = (asker.solve([query], wanted) for asker in (full, exact))
         assert [each.names for each in one] == [each.names for each in other]
         shown = [each.probability for each in one]
-        assert [each.probability for each in other] == pytest.approx(shown, rel=1e-3)
+        assert [each.probability for each in other] == pytest.approx(shown, rel=0.01)
 
 
 def test_who_stands_alone_does_not_lead_by_far(model: SheafEmbedding) -> None:
