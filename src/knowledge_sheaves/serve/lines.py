@@ -99,10 +99,9 @@ class Punctual(Patience, HttpToolsProtocol):  # type: ignore[misc]
                 return
         else:
             self._taken += len(data)
-            if self._taken > LONGEST_HEAD:
-                self._refuse()
-                return
         super().data_received(data)
+        if self._taken > LONGEST_HEAD and not self.transport.is_closing():
+            self._refuse()
 
     def on_message_begin(self) -> None:
         """A head begins."""
