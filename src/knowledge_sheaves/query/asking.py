@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from knowledge_sheaves.query.answers import Answers, Wanted
 from knowledge_sheaves.query.batches import alike, by_shape, slices
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.explanation import LIKELY, Explanation, likely
+from knowledge_sheaves.query.first import First, first_of_all, is_known
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.language.sparql import ParsedQuery
 from knowledge_sheaves.query.options import Options
@@ -108,7 +108,7 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         return [_answers(solver, *each).take(slice(wanted.top)) for each in rows]
     energies, chances = scores_of(solver, queries)
     if calibrated and chances is not None:
-        first = [_first_of_all(*each) for each in zip(energies, chances, known, strict=True)]
+        first = [first_of_all(*each) for each in zip(energies, chances, known, strict=True)]
     _exclude(energies, solver.model, wanted, known)
     values, ids = top(energies, wanted.top)
     results = []
@@ -121,37 +121,6 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
     return results
 
 
-class First(NamedTuple):
-    """The energies and scores of the first new answers."""
-
-    energies: Tensor
-    scores: Tensor
-
-    @classmethod
-    def of(cls, found: Combinations, new: Tensor) -> First:
-        """Those among answers that were found."""
-        p = torch.zeros(len(new)) if found.probabilities is None else found.probabilities.cpu()
-        return cls(found.energies.cpu()[new][:AHEAD], p[new][:AHEAD])
-
-    @property
-    def second(self) -> float:
-        """The score of the second.
-
-        Who stands alone, because nobody else was asked for or looked for, does not lead by far: it
-        is its own second.
-        """
-        return float(self.scores[:2][-1]) if len(self.scores) else 0.0
-
-
-def _first_of_all(energies: Tensor, chances: Tensor, facts: IntArray | None) -> First:
-    new = energies.clone()
-    if facts is not None:
-        new[torch.from_numpy(np.asarray(facts, np.int64).ravel()).to(new.device)] = torch.inf
-    values, ids = top(new.unsqueeze(0), AHEAD)
-    there = values[0].isfinite()
-    return First(values[0][there].cpu(), chances[ids[0][there]].cpu())
-
-
 def _first_by_index(
     solver: Solver,
     queries: Sequence[Query],
@@ -160,7 +129,7 @@ def _first_by_index(
     best: Sequence[Combinations],
 ) -> list[First | None]:
     """The first new answers, found once more where filters or known ones may stand before them."""
-    seen = [_is_known(each, facts) for each, facts in zip(best, known, strict=True)]
+    seen = [is_known(each, facts) for each, facts in zip(best, known, strict=True)]
     if not wanted.selects and all((~each).sum() > 1 for each in seen):
         return [None] * len(queries)
     new = Wanted(top=AHEAD, only_new=True)
@@ -169,14 +138,6 @@ def _first_by_index(
     assert found is not None, "it was found a moment ago"
     every = torch.ones(AHEAD, dtype=torch.bool)
     return [First.of(each, every[: len(each.ids)]) for each in found]
-
-
-def _is_known(found: Combinations, facts: IntArray | None) -> Tensor:
-    """Which answers the facts hold."""
-    if facts is None:
-        return torch.zeros(len(found.ids), dtype=torch.bool)
-    held = set(map(tuple, facts.reshape(-1, found.ids.shape[1]).tolist()))
-    return torch.tensor([tuple(row) in held for row in found.ids.tolist()], dtype=torch.bool)
 
 
 def _no_answers(solver: Solver, query: Query) -> Answers:
@@ -241,7 +202,7 @@ def _answers(
     if facts is None:
         notes.append(UNTOLD)
     p = None if found.probabilities is None else found.probabilities.cpu()
-    known, energies = _is_known(found, facts), found.energies.cpu()
+    known, energies = is_known(found, facts), found.energies.cpu()
     first = first or First.of(found, ~known)
     return Answers(
         *(query, solver.model.graph, solver.name, found.ids.cpu(), energies),
