@@ -198,6 +198,17 @@ def test_tuning_starts_from_the_recipe_and_never_ends_below(
     assert "dim" not in seen[1].drawn
 
 
+def test_a_study_that_goes_on_draws_anew(nations: Dataset, tmp_path: Path) -> None:
+    seen: list[TriedSettings] = []
+    for _ in range(3):
+        training = TrainingConfig(epochs=1, threads=1)
+        model = model_config("complex", dim=4)
+        study = tmp_path / "study.db"
+        tune(nations, model, training, study=study, trials=2, report=seen.append)
+    drawn = [trial.drawn for trial in seen[1:]]
+    assert all(one not in drawn[:place] for place, one in enumerate(drawn))
+
+
 def test_the_clock_of_a_trial_becomes_a_number_of_epochs(nations: Dataset) -> None:
     training = TrainingConfig(epochs=50, minutes=1e-6, batch_size=512, threads=1)
     found = tune(nations, model_config("complex", dim=8), training, trials=1)

@@ -76,7 +76,9 @@ def tune(
         raise InputError(f"{dataset.source}: tuning needs validation facts, and there are none.")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     search = Search(dataset, model, training, frozenset(fixed))
-    found = _open(study, f"{model.name} on {dataset.hash[:12]}", training.seed)
+    found = _open(study, f"{model.name} on {dataset.hash[:12]}")
+    # One that goes on with the same seed would draw the trials of its beginning once more.
+    found.sampler = optuna.samplers.TPESampler(seed=training.seed + len(found.trials))
     start = {name: v for name, v in as_settings(model, training).items() if name not in PASSING}
     if not any(trial.user_attrs.get(GIVEN) == start for trial in found.trials):
         found.enqueue_trial({}, user_attrs={GIVEN: start})
@@ -159,7 +161,7 @@ class Search:
         return model.with_options(dim=dim), replace(training, **drawn)
 
 
-def _open(path: Path | None, name: str, seed: int) -> Study:
+def _open(path: Path | None, name: str) -> Study:
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -169,7 +171,6 @@ def _open(path: Path | None, name: str, seed: int) -> Study:
             study_name=f"{name}, around a start",  # those of version 0.1 had other ranges
             load_if_exists=True,
             direction="maximize",
-            sampler=optuna.samplers.TPESampler(seed=seed),
             pruner=optuna.pruners.MedianPruner(n_startup_trials=3, n_warmup_steps=1),
         )
     except (SQLAlchemyError, RuntimeError) as error:
