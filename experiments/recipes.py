@@ -98,7 +98,8 @@ def row(root: Path, name: str, given: argparse.Namespace) -> dict[str, Any]:
     """One line of the table: trained and searched as far as that was not done before."""
     data, folder = read(root, name), given.out / name
     folder.mkdir(parents=True, exist_ok=True)
-    other = {"optimiser": given.optimiser, "learning_rate": given.learning_rate}
+    named = {"optimiser": given.optimiser, "learning_rate": given.learning_rate}
+    other = {name: value for name, value in named.items() if value is not None}
     made = planned(data, given.recipe, given.minutes, **other)
     place = folder / given.recipe
     mine = measure(trained(data, made.model, made.training, place), data, place)
@@ -128,8 +129,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--recipe", default="quick", help="quick, good or best")
     parser.add_argument("--minutes", type=float, help="the minutes of best")
-    parser.add_argument("--optimiser", default="adagrad", help="in place of the recipe's")
-    parser.add_argument("--learning-rate", type=float, default=0.1, help="the same")
+    parser.add_argument("--optimiser", help="in place of the recipe's")
+    parser.add_argument("--learning-rate", type=float, help="the same")
     parser.add_argument("--trials", type=int, default=12, help="trials of the search; 0: none")
     given = parser.parse_args(words)
     rows = given.out / f"recipes-{given.recipe}.json"

@@ -74,6 +74,7 @@ def test_an_epoch_takes_longer_with_more_of_anything(size: Size) -> None:
     assert seconds(negatives=None) >= seconds(negatives=80) >= seconds()
     assert seconds(batch_size=128) > seconds()
     assert seconds(reciprocal=False) < seconds()
+    assert seconds(relation_weight=0.1) > seconds()
 
 
 def ring(size: int = 40) -> KnowledgeGraph:
@@ -107,9 +108,23 @@ def test_what_is_given_wins(nations: Dataset) -> None:
     assert (both.epochs, both.minutes) == (7, 1)
     other = plan(nations, "quick", {"model": "rotate"}, speed=SPEED)
     assert other.model == model_config("rotate")
-    assert other.training.n3 == 0, "distances need none"
+    assert other.training.n3 == other.training.relation_weight == 0, "distances need none"
     named = settle(nations, {"model": "complex"})
     assert (named.model, named.training) == (model_config("complex"), TrainingConfig())
+
+
+def test_relations_are_told_from_one_another_where_all_entities_are_candidates() -> None:
+    few, many = (settings_for(size, 120, SPEED) for size in (SIZES[0], SIZES[2]))
+    assert few["negatives"] is None
+    assert few["relation_weight"] > 0
+    assert "relation_weight" not in many
+    rows = [(f"s{n}", "next", f"s{n + 1}") for n in range(40)]
+    kinds = {f"s{n}": "even" if n % 2 == 0 else "odd" for n in range(41)}
+    plain, typed = (
+        KnowledgeGraph.from_triples(rows, **more) for more in ({}, {"types": kinds})
+    )
+    assert plan(Dataset(plain), speed=SPEED).training.relation_weight > 0
+    assert plan(Dataset(typed), speed=SPEED).training.relation_weight == 0, "it would be slow"
 
 
 def test_a_recipe_that_is_not_there_or_has_no_time_is_refused(nations: Dataset) -> None:
