@@ -2,16 +2,18 @@
 
 python experiments/calibration.py build/codex build/fb build/hetionet
 
-How often a first answer counts, and what counts beside its score: its place, the second new
-answer's score, how well relations are found. Half of the questions are judged by a fit on the other
-half: the expected calibration error of first answers and of the first ten, and the log-loss of
-first answers. Nothing is written; test facts are not looked at.
+How often a first answer counts, and what counts beside its score: its place; of larger questions
+the second new answer's score, how well relations are found, what became of questions with the same
+relations, and that some questions have no answer. Half of the questions are judged by a fit on the
+other half: the expected calibration error of first answers and of the first ten, and the log-loss
+of first answers. Of larger questions the mean probability of the first answer to other questions
+that have none stands last. Nothing is written; test facts are not looked at.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,19 @@ from _common import markdown
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.storage import dataset_of, measured
-from knowledge_sheaves.evaluation.trust import ask, drawn
+from knowledge_sheaves.errors import SheafError
+from knowledge_sheaves.evaluation import trust
+from knowledge_sheaves.evaluation.betae import TypeQueries
+from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.evaluation.trust import ASKED, ask, drawn, unanswerable
 from knowledge_sheaves.query.questions import RISING, TOLD, WEIGHTS
-from knowledge_sheaves.ranking.logistic import Logistic, calibration_error, halves, log_loss
+from knowledge_sheaves.ranking.logistic import (
+    Additive,
+    Logistic,
+    calibration_error,
+    halves,
+    log_loss,
+)
 from knowledge_sheaves.ranking.proposals import FIRST, propose
 from knowledge_sheaves.ranking.shares import both_sides
 from knowledge_sheaves.ranking.temperature import temperature
@@ -39,7 +51,7 @@ from knowledge_sheaves.ranking.trust import (
 
 Choice = tuple[int, tuple[str, ...]]
 """How often a first answer counts, and what counts beside the score and how much is known."""
-PLACE, SECOND, RELATIONS = "place", "second", "relations"
+PLACE, SECOND, RELATIONS, ALIKE, ABSURD = "place", "second", "relations", "alike", "absurd"
 OF_FACTS: tuple[Choice, ...] = (
     (1, ()),
     (11, ()),
@@ -52,55 +64,88 @@ OF_FACTS: tuple[Choice, ...] = (
 OF_QUESTIONS: tuple[Choice, ...] = (
     (1, ()),
     (5, (PLACE,)),
-    (11, (PLACE,)),
-    (11, (PLACE, SECOND)),
-    (11, (PLACE, RELATIONS)),
-    (1, (PLACE, SECOND, RELATIONS)),
+    (5, (PLACE, SECOND)),
     (5, (PLACE, SECOND, RELATIONS)),
-    (11, (PLACE, SECOND, RELATIONS)),
+    (5, (PLACE, SECOND, RELATIONS, ALIKE)),
+    (5, (PLACE, SECOND, ALIKE, ABSURD)),
+    (5, (PLACE, SECOND, RELATIONS, ABSURD)),
+    (5, (PLACE, SECOND, RELATIONS, ALIKE, ABSURD)),
+    (11, (PLACE, SECOND, RELATIONS, ALIKE, ABSURD)),
 )
 
 
-@dataclass(frozen=True)
-class Examples:
-    """Answers: what their probability is made of, groups, ranks, questions, and what is right.
+def judged(shown: Any, ranks: Any, right: Any) -> list[float]:
+    """The error of first answers and of the first ten, and the log-loss of first answers."""
+    first = ranks == 0
+    errors = [calibration_error(p, y) for p, y in ((shown[first], right[first]), (shown, right))]
+    return [*errors, log_loss(shown[first], right[first])]
 
-    ``parts`` are the columns that may be left out, ``sides`` from how many ends scores are taken.
+
+@dataclass(frozen=True)
+class Facts:
+    """Proposed facts: what their probability is made of, groups, ranks, questions, what is right.
+
+    ``sides`` says from how many ends scores are taken; the place is the last of the pieces.
     """
 
     columns: Any
-    parts: Mapping[str, slice]
     sides: int
     groups: Any
-    least: int
     ranks: Any
     questions: Any
     right: Any
 
-    def error(self, times: float, counting: Sequence[str]) -> str:
-        """The error of first answers and of the first ten, and the log-loss of first answers.
-
-        Each half of the questions is judged by the other.
-        """
-        x = self.columns.copy()
-        for name, part in self.parts.items():
-            x[:, part] *= name in counting
-        rising = least_weights(self.sides)
+    def error(self, times: float, counting: Sequence[str]) -> list[float]:
+        """How good a choice is; each half of the questions is judged by the other."""
+        x, rising = self.columns.copy(), least_weights(self.sides)
+        x[:, len(rising) - 1] *= PLACE in counting
         counted = np.where(self.ranks == 0, float(times), 1.0)
         half, shown = halves(self.questions), np.empty(len(x))
         for mine in (half, ~half):
             one = ~mine
-            told = x[one], self.right[one], self.groups[one], self.least, rising, counted[one]
-            found = Logistic.fit(*told)
+            found = Logistic.fit(x[one], self.right[one], self.groups[one], 1, rising, counted[one])
             own = {group: bend for group, bend in found.groups.items() if group >= 0}
             shown[mine] = Logistic(found.weights, own)(x[mine], self.groups[mine])
-        first = self.ranks == 0
-        parts = (shown[first], self.right[first]), (shown, self.right)
-        errors = [calibration_error(*part) for part in parts]
-        return ", ".join(f"{each:.3f}" for each in (*errors, log_loss(*parts[0])))
+        return judged(shown, self.ranks, self.right)
 
 
-def of_facts(judge: SheafEmbedding) -> Examples:
+@dataclass(frozen=True)
+class Questions:
+    """Answers to drawn questions; to some that have none; and to others, which nothing learns."""
+
+    answers: trust.Examples
+    questions: Any
+    absurd: trust.Examples
+    others: trust.Examples
+
+    def error(self, times: float, counting: Sequence[str]) -> list[float]:
+        """How good a choice is; each half of the questions is judged by the other."""
+        half, shown = halves(self.questions), np.empty(len(self.questions))
+        nonsense = []
+        for mine in (half, ~half):
+            parts = [self.answers.where(~mine), *([self.absurd] if ABSURD in counting else [])]
+            made = [chosen(part, counting) for part in parts]
+            rows, kinds = np.concatenate([x for x, _ in made]), [k for _, ks in made for k in ks]
+            right, ranks = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
+            counted = np.where(ranks == 0, float(times), 1.0)
+            found = Additive.fit(rows, right, kinds, FIRST + 1, RISING, counted)
+            shown[mine] = found(*chosen(self.answers.where(mine), counting))
+            nonsense.append(found(*chosen(self.others, counting))[self.others.places == 0].mean())
+        told = judged(shown, self.answers.places, self.answers.right)
+        return [*told, float(np.mean(nonsense))]
+
+
+def chosen(answers: trust.Examples, counting: Sequence[str]) -> tuple[Any, list[tuple[str, ...]]]:
+    """What probabilities are made of where only some of it counts."""
+    start, end = len(RISING), WEIGHTS - 1 - TOLD
+    parts = {PLACE: slice(start - 1, start), SECOND: slice(start, end), RELATIONS: slice(end, None)}
+    x = answers.rows.copy()
+    for name, part in parts.items():
+        x[:, part] *= name in counting
+    return x, [kinds if ALIKE in counting else kinds[:1] for kinds in answers.kinds]
+
+
+def of_facts(judge: SheafEmbedding) -> Facts:
     """What is proposed for validation facts; relations with too few go together."""
     valid = dataset_of(judge).valid
     assert valid is not None, "a model with validation facts"
@@ -112,28 +157,35 @@ def of_facts(judge: SheafEmbedding) -> Examples:
     mine = names[found.triples[:, 1]].astype(np.int64)
     groups = np.where(often[mine], mine, -1)
     sides = columns.shape[1] // len(KNOTS)
-    start = len(least_weights(sides))
-    parts = {PLACE: slice(start - 1, start)}
-    return Examples(columns, parts, sides, groups, 1, found.ranks, found.questions, found.right)
+    return Facts(columns, sides, groups, found.ranks, found.questions, found.right)
 
 
-def of_questions(judge: SheafEmbedding) -> Examples:
-    """The first answers to questions drawn from validation facts, by shape."""
-    asked = ask(judge, drawn(judge), measure_facts(judge))
-    rows, right, first, questions = asked.columns
-    shapes = np.unique(asked.shapes, return_inverse=True)[1]
-    start = len(RISING)
-    parts = {
-        PLACE: slice(start - 1, start),
-        SECOND: slice(start, WEIGHTS - 1 - TOLD),
-        RELATIONS: slice(WEIGHTS - 1 - TOLD, None),
-    }
-    return Examples(rows, parts, 1, shapes, FEW * FIRST // 2, first, questions, right)
+def of_questions(judge: SheafEmbedding) -> Questions:
+    """The first answers to questions drawn from validation facts, and to some without an answer."""
+    facts, groups = measure_facts(judge), drawn(judge)
+    asked = ask(judge, groups, facts)
+    absurd = ask(judge, unanswerable(judge, groups), facts).examples
+    again = [g for name, count in ASKED.items() for g in _drawn(judge, name, count)]
+    others = ask(judge, unanswerable(judge, again), facts).examples
+    return Questions(asked.examples, asked.questions, absurd, others)
 
 
-def table(models: Sequence[Path], examples: Sequence[Examples], choices: Sequence[Choice]) -> str:
+def _drawn(judge: SheafEmbedding, name: str, count: int) -> list[TypeQueries]:
+    try:
+        return drawn_queries(judge, count, seed=1, types=[name])
+    except SheafError:  # the graph has no such questions
+        return []
+
+
+def table(
+    models: Sequence[Path], examples: Sequence[Facts | Questions], choices: Sequence[Choice]
+) -> str:
     rows = [
-        [str(times), ", ".join(counting), *(each.error(times, counting) for each in examples)]
+        [
+            str(times),
+            ", ".join(counting),
+            *(", ".join(f"{n:.3f}" for n in each.error(times, counting)) for each in examples),
+        ]
         for times, counting in choices
     ]
     return markdown(["first counts", "counts too", *(folder.name for folder in models)], rows)

@@ -228,8 +228,13 @@ def test_probabilities_are_the_same_by_an_index(model: SheafEmbedding, tmp_path:
     ):
         (one,), (other,) = (asker.solve([query], wanted) for asker in (full, exact))
         assert [each.names for each in one] == [each.names for each in other]
+        assert one.ahead is not None
+        assert other.ahead is not None
+        assert one.ahead.tolist() == other.ahead.tolist()
+        # An index passes over paths of little weight, so that scores differ a little.
+        assert other.second == pytest.approx(one.second, rel=0.02)
         shown = [each.probability for each in one]
-        assert [each.probability for each in other] == pytest.approx(shown, abs=5e-4)
+        assert [each.probability for each in other] == pytest.approx(shown, rel=0.05)
 
 
 def test_who_stands_alone_does_not_lead_by_far(model: SheafEmbedding) -> None:

@@ -42,6 +42,8 @@ from knowledge_sheaves.ranking.trust import WORK, others, triple_probabilities, 
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
 SAMPLE = 4_000
 """How many questions of a type are judged: of 1,000 first answers chance leaves an ECE of 0.045."""
+MORE = 4
+"""How many times as many facts are judged as a fit is made of: it leaves half as much to chance."""
 ENTITIES = 200_000_000
 """How many entities they are compared with at the most; never fewer than 200 questions."""
 
@@ -143,7 +145,7 @@ def reliability(
 def _facts(judge: SheafEmbedding, data: Dataset, seed: int) -> Iterable[Reliability]:
     assert data.test is not None, "checked"
     known = judge.graph.with_triples(others(judge, "test"))
-    most = max(200, WORK // (11 * judge.graph.num_entities))
+    most = max(200, MORE * WORK // (11 * judge.graph.num_entities))
     found = propose(judge, data.test, known, most=most, seed=seed)
     p, common = triple_probabilities(judge, found.triples), _common(judge, found.triples)
     for name, first in (("first", 1), ("first ten", FIRST)):
@@ -178,10 +180,10 @@ def _questions(
         assert fitted is not None, "asked"
         drawn = drawn_queries(judge, sample, seed, split="test", types=[kind])
         asked = ask(judge, drawn, trust_of(judge))
-        rows, right, first, _ = asked.columns
-        p, raw = fitted(rows, asked.shapes), np.concatenate(asked.scores)
+        rows, right, places, kinds = asked.examples
+        p, raw = fitted(rows, kinds), np.concatenate(asked.scores)
         for name, most in (("first", 1), ("first ten", FIRST)):
-            mine = first < most
+            mine = places < most
             yield Reliability.of(f"{name}, {kind}", p[mine], raw[mine], right[mine])
 
 

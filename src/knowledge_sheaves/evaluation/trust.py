@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,24 +21,27 @@ from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.evaluation.betae import TypeQueries
 from knowledge_sheaves.evaluation.queries import take, union
 from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.graph import BoolArray, IntArray
 from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.query.asking import queries_at_once, scores_of
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.query.pattern import Entity, Query, Term
 from knowledge_sheaves.query.questions import (
     QUESTIONS,
     RISING,
+    WEIGHTS,
     QuestionTrust,
     features,
+    kinds,
     log_scores,
     signature,
     told,
 )
 from knowledge_sheaves.query.solvers.base import Scores
 from knowledge_sheaves.ranking import rank_among
-from knowledge_sheaves.ranking.logistic import Logistic, bins, halves
+from knowledge_sheaves.ranking.logistic import Additive, bins, halves
 from knowledge_sheaves.ranking.proposals import FIRST
 from knowledge_sheaves.ranking.ranker import FloatArray, Lists, to_index
 from knowledge_sheaves.ranking.trust import (
@@ -55,10 +58,29 @@ ASKED = {
 }
 """The types of questions that are drawn, and how many where there are facts enough."""
 FACTS_A_QUESTION = 4
+UNANSWERABLE = 20
+"""Of how many questions one has no answer at all.
+
+By the scores of others alone, the best of answers that are all absurd would lead by far.
+"""
 FIRST_COUNTS = 5.0
 """How often the first answer to a question counts in the fit: chosen on validation facts."""
 ENTITIES = 20_000_000
 """How many entities are compared with questions of one type: large graphs have fewer of them."""
+
+
+class Examples(NamedTuple):
+    """Answers: what their probabilities are made of, which are right, their places and kinds."""
+
+    rows: FloatArray
+    right: BoolArray
+    places: IntArray
+    kinds: Sequence[tuple[str, ...]]
+
+    def where(self, chosen: BoolArray) -> Examples:
+        """Some of them."""
+        kinds = [kind for kind, mine in zip(self.kinds, chosen.tolist(), strict=True) if mine]
+        return Examples(self.rows[chosen], self.right[chosen], self.places[chosen], kinds)
 
 
 class Asked:
@@ -70,8 +92,9 @@ class Asked:
         self.rows: list[FloatArray] = []
         self.right: list[Any] = []
         self.shapes: list[str] = []
+        self.kinds: list[tuple[str, ...]] = []
         self.questions: list[int] = []
-        self.first: list[Any] = []
+        self.places: list[Any] = []
         self.ranks: dict[str, list[int]] = {}
         self.asked: dict[str, int] = {}
 
@@ -103,16 +126,20 @@ class Asked:
         )
         self.right.append(true.gather(1, best.indices)[there].cpu().numpy())
         self.shapes += [shape] * len(rows)
+        mine_of = [kinds(query, schema) for query in queries]
+        self.kinds += [mine_of[row] for row in rows.tolist()]
         self.questions += (start + rows).tolist()
-        self.first.append(places)
+        self.places.append(places)
         self.asked[shape] = self.asked.get(shape, 0) + len(energies)
 
     @property
-    def columns(self) -> tuple[FloatArray, Any, Any, Any]:
-        """What probabilities are made of, what is right, ranks and questions, a row an answer."""
-        parts = (self.rows, self.right, self.first)
-        rows, right, first = (np.concatenate(part) for part in parts)
-        return rows, right, first, np.array(self.questions)
+    def examples(self) -> Examples:
+        """All of it, an answer each."""
+        if not self.rows:
+            empty = np.zeros(0, np.bool_)
+            return Examples(np.zeros((0, WEIGHTS - 1)), empty, empty.astype(np.int64), [])
+        rows, right, places = map(np.concatenate, (self.rows, self.right, self.places))
+        return Examples(rows, right, places, self.kinds)
 
 
 @torch.no_grad()
@@ -158,6 +185,38 @@ def drawn(judge: SheafEmbedding) -> list[TypeQueries]:
     return found
 
 
+def unanswerable(judge: SheafEmbedding, groups: Sequence[TypeQueries]) -> list[TypeQueries]:
+    """Questions that no fact answers: some that were drawn, with the entities of others."""
+    whole, found = dataset_of(judge).whole.train.closed, []
+    for group in groups:
+        queries = group.queries
+        others = [*queries[len(queries) // 2 :], *queries[: len(queries) // 2]]
+        pairs = list(zip(queries, others, strict=True))[::UNANSWERABLE]
+        mixed = [_with_entities_of(*pair) for pair in pairs]
+        true = answers(whole, mixed)
+        absurd = np.flatnonzero(true.counts == 0)
+        if len(absurd):
+            none = take(true, absurd)
+            kept = [mixed[place] for place in absurd.tolist()]
+            found.append(TypeQueries(group.name, kept, none, none))
+    return found
+
+
+def _with_entities_of(query: Query, other: Query) -> Query:
+    places = dict(zip(_entities(query), _entities(other), strict=False))
+
+    def new(term: Term) -> Term:
+        return places.get(term, term) if isinstance(term, Entity) else term
+
+    return query.map(new)
+
+
+def _entities(query: Query) -> list[Term]:
+    parts = (part for pattern in query.patterns for part in pattern.walk())
+    terms = (term for part in parts for edge in part.edges for term in edge.terms)
+    return [term for term in terms if isinstance(term, Entity)]
+
+
 def measure_questions(
     judge: SheafEmbedding, facts: Trust | None, options: Options | None = None
 ) -> QuestionTrust | None:
@@ -165,39 +224,44 @@ def measure_questions(
     valid = dataset_of(judge).valid
     if valid is None or valid.num_triples < FEW:
         return None
-    asked = ask(judge, drawn(judge), facts, options)
+    groups = drawn(judge)
+    asked = ask(judge, groups, facts, options)
     if not asked.rows:
         return None
-    rows, right, first, questions = asked.columns
+    examples, half = asked.examples, halves(asked.questions)
+    right = examples.right
     if not 0 < np.count_nonzero(right) < len(right):
         return None
-    names = sorted(asked.asked)
-    shapes = np.array([names.index(shape) for shape in asked.shapes])
-    fitted, shown = _fit(rows, right, shapes, first), np.full(len(rows), right.mean())
-    half = halves(questions)
+    absurd = ask(judge, unanswerable(judge, groups), facts, options).examples
+    fitted, shown = _fit(examples, absurd), np.full(len(right), right.mean())
     for mine in (half, ~half):
         if mine.any() and 0 < np.count_nonzero(right[~mine]) < np.count_nonzero(~mine):
-            other = _fit(rows[~mine], right[~mine], shapes[~mine], first[~mine])
-            shown[mine] = other(rows[mine], shapes[mine])
+            other = _fit(examples.where(~mine), absurd)
+            shown[mine] = other(examples.rows[mine], examples.where(mine).kinds)
+    shapes = np.array(asked.shapes)
     return QuestionTrust(
         (options or Options()).start(judge).choices,
-        fitted.weights,
-        {names[place]: bend for place, bend in fitted.groups.items()},
+        fitted,
         Record(len(half), tuple(bins(shown, right)), {"target": _sorted(asked.ranks.values())}),
         {
             name: Record(
                 asked.asked[name],
-                tuple(bins(shown[shapes == place], right[shapes == place], 5)),
+                tuple(bins(shown[shapes == name], right[shapes == name], 5)),
                 {"target": _sorted([asked.ranks[name]])},
             )
-            for place, name in enumerate(names)
+            for name in sorted(asked.asked)
         },
     )
 
 
-def _fit(rows: FloatArray, right: Any, shapes: Any, first: Any) -> Logistic:
-    times = np.where(first == 0, FIRST_COUNTS, 1.0)
-    return Logistic.fit(rows, right, shapes, FEW * FIRST // 2, RISING, times)
+def _fit(examples: Examples, absurd: Examples) -> Additive:
+    """What is learned from questions, and from some without an answer."""
+    rows, right, places = (
+        np.concatenate(pair) for pair in zip(examples[:3], absurd[:3], strict=True)
+    )
+    times = np.where(places == 0, FIRST_COUNTS, 1.0)
+    kinds = [*examples.kinds, *absurd.kinds]
+    return Additive.fit(rows, right, kinds, FIRST + 1, RISING, times)  # of two questions at least
 
 
 def _sorted(lists: Any) -> tuple[int, ...]:

@@ -2,12 +2,13 @@
 
 The probability is fitted to what became of such answers on held-out facts. It knows the score that
 the solver gave, how many new answers come before, the score of the second new answer (who leads by
-far is right more often), and how well missing facts of the question's relations are found.
+far is right more often), how well missing facts of the question's relations are found, and what
+became of other questions of the same shape and with the same relations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from scipy.special import logit
 from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.query.pattern import Edge, Query, Variable
 from knowledge_sheaves.query.solvers.base import Solver
-from knowledge_sheaves.ranking.logistic import Logistic
+from knowledge_sheaves.ranking.logistic import Additive, Kinds
 from knowledge_sheaves.ranking.ranker import FloatArray
 from knowledge_sheaves.ranking.shares import AHEAD
 from knowledge_sheaves.ranking.trust import FEW, Record, Trust, least_weights, pieces
@@ -26,12 +27,6 @@ from knowledge_sheaves.ranking.trust import FEW, Record, Trust, least_weights, p
 QUESTIONS = "questions"
 SCORE = -30.0
 """The logarithm of a score that counts as none."""
-FAINT = 2
-"""How many pieces of a second score do not count: a fainter one is as good as none.
-
-All drawn questions have an answer. Of one that has none all scores are tiny, and by their ratios
-the best of them would lead by far.
-"""
 TOLD = 2 * 2
 """How many numbers say how well relations are found: first and among ten, at the target or not."""
 DOUBT = 10.0
@@ -47,6 +42,28 @@ def signature(query: Query) -> str:
     inner = {v for part in parts for v in part.variables} - set(query.targets)
     negated = sum(len(pattern.without) for pattern in query.patterns)
     return f"{len(query.patterns)} branch, {edges} edge, {len(inner)} unknown, {negated} not"
+
+
+def kinds(query: Query, schema: Schema) -> tuple[str, ...]:
+    """What a question has in common with others: its shape, each of its relations, all of them.
+
+    >>> from knowledge_sheaves.graph import KnowledgeGraph
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")])
+    >>> query = Query.from_triples([("a", "r", "?y"), ("?y", "s", "?x")], "?x", graph)
+    >>> for kind in kinds(query, graph.schema):
+    ...     print(kind)
+    1 branch, 2 edge, 1 unknown, 0 not
+    r: tail
+    s: tail, answer
+    r: tail & s: tail, answer
+    """
+    edges = sorted(
+        f"{schema.relation_names[edge.relation]}: {_side(edge, query) or 'both'}"
+        + ", answer" * any(term in query.targets for term in edge.terms)
+        for pattern in query.patterns
+        for edge in pattern.edges
+    )
+    return (signature(query), *edges, *([" & ".join(edges)] if len(edges) > 1 else []))
 
 
 def log_scores(scores: npt.ArrayLike) -> FloatArray:
@@ -66,7 +83,7 @@ def features(
     place = -np.log1p(np.minimum(np.asarray(ahead), AHEAD))
     rival = np.broadcast_to(np.asarray(second), len(logs))
     rest = np.broadcast_to(np.asarray(told), (len(logs), TOLD))
-    return np.column_stack([pieces(logs), place, pieces(rival)[:, FAINT:], rest])
+    return np.column_stack([pieces(logs), place, pieces(rival), rest])
 
 
 RISING = least_weights(1)
@@ -115,17 +132,13 @@ class QuestionTrust:
     """From scores to probabilities, fitted on questions for one way to answer (``choices``)."""
 
     choices: Mapping[str, Any]
-    weights: tuple[float, ...]
-    bends: Mapping[str, tuple[float, float]]
+    fit: Additive
     overall: Record
     shapes: Mapping[str, Record]
 
-    def __call__(self, rows: FloatArray, shapes: Sequence[str]) -> FloatArray:
-        """The probabilities of answers with these `features`, to questions of these shapes."""
-        names = {name: place for place, name in enumerate(self.bends)}
-        bends = {place: self.bends[name] for name, place in names.items()}
-        groups = np.array([names.get(shape, -1) for shape in shapes], np.int64)
-        return Logistic(self.weights, bends)(rows, groups)
+    def __call__(self, rows: FloatArray, kinds: Kinds) -> FloatArray:
+        """The probabilities of answers with these `features`, to questions of these `kinds`."""
+        return self.fit(rows, kinds)
 
     def record(self, query: Query) -> Record | None:
         """What was measured of questions like this, where there were enough."""
@@ -136,8 +149,8 @@ class QuestionTrust:
         """Plain data."""
         return {
             "choices": dict(self.choices),
-            "weights": list(self.weights),
-            "bends": {name: list(pair) for name, pair in self.bends.items()},
+            "weights": list(self.fit.weights),
+            "shifts": {kind: round(shift, 4) for kind, shift in self.fit.shifts.items()},
             "all": self.overall.to_dict(),
             "shapes": {name: each.to_dict() for name, each in self.shapes.items()},
         }
@@ -147,8 +160,10 @@ class QuestionTrust:
         """From plain data."""
         return cls(
             dict(data["choices"]),
-            tuple(map(float, data["weights"])),
-            {str(name): (float(a), float(b)) for name, (a, b) in data["bends"].items()},
+            Additive(
+                tuple(map(float, data["weights"])),
+                {str(kind): float(shift) for kind, shift in data["shifts"].items()},
+            ),
             Record.from_dict(data["all"]),
             {str(name): Record.from_dict(each) for name, each in data["shapes"].items()},
         )

@@ -25,9 +25,9 @@ from knowledge_sheaves.query.explanation import Against, Explanation, Reason
 from knowledge_sheaves.query.pattern import Edge, Query, Variable
 from knowledge_sheaves.query.questions import (
     features,
+    kinds,
     log_scores,
     question_trust,
-    signature,
     told,
 )
 from knowledge_sheaves.query.solvers.base import Solver, grounded
@@ -76,7 +76,7 @@ def as_shown(solver: Solver, answers: Answers) -> Answers:
         measured = fitted is not None
         if fitted is not None:
             rows = _features(solver.model, answers, raw)
-            found = fitted(rows, [signature(answers.query)] * len(rows))
+            found = fitted(rows, [kinds(answers.query, solver.model.graph.schema)] * len(rows))
             p = torch.from_numpy(found).to(raw.dtype)
     certain = raw >= 1  # remembered facts alone are
     p = torch.where(certain, raw, p.clamp(max=1 - 1e-4))

@@ -1,17 +1,21 @@
 """Probabilities that mean what they say: logistic regression, group by group, and how to judge it.
 
-A group (a relation, a shape of questions) with examples enough gets a shift and a slope of its own
-on the log-odds of all, both shrunk: what few examples say is held against what all say.
+In `Logistic` a group (a relation) with examples enough gets a shift and a slope of its own on the
+log-odds of all. In `Additive` an example is of several kinds (a shape of questions, each relation
+in it), and each kind has a shift. All of these are shrunk: what few examples say is held against
+what all say.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
@@ -21,6 +25,8 @@ from knowledge_sheaves.ranking.ranker import FloatArray
 SHIFT, SLOPE = 1.0, 0.3
 """How far, as a standard deviation, a group's shift and slope are expected from 0 and 1."""
 FLATTEST = 0.05
+DOUBT = 5.0
+"""As much evidence, in examples counted, is held against the shift of a kind."""
 RIDGE = 1e-3
 BINS = 15
 
@@ -56,20 +62,7 @@ class Logistic:
         """
         x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
         counted = np.ones(len(x)) if times is None else times
-        start, spread = x.mean(0), x.std(0)
-        scale = np.maximum(spread, 1e-9)
-        # Of a column that does not vary nothing can be learned, least of all from its rounding.
-        varies = np.where(spread > 1e-9, (x - start) / scale, 0.0)
-        columns = np.column_stack([np.ones(len(x)), varies])
-        free = np.r_[0.0, np.ones(x.shape[1])]
-        ridge = RIDGE * len(x) / 1000 * free + 1e-6
-        low = [None, *(np.array(rising) * scale[: len(rising)]).tolist()]
-        low += [None] * (len(free) - len(low))
-        start_at = np.array([0.0 if each is None else each for each in low])
-        w = _minimum(columns, y, counted, start_at, ridge, low)
-        slopes = w[1:] / scale
-        weights = np.r_[w[0] - (slopes * start).sum(), slopes]
-        found = cls(tuple(weights.tolist()))
+        found = cls(tuple(_weights(x, y, counted, rising)[0].tolist()))
         if groups is None:
             return found
         odds, own = found.odds(x), {}
@@ -95,8 +88,87 @@ class Logistic:
         return found
 
 
+Kinds = Sequence[Sequence[str]]
+"""The kinds that each of some examples is of."""
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Log-odds as a sum of weighted features, the first weight alone, and of shifts by kind.
+
+    >>> kinds = [["red", "round"], ["red"]] * 300
+    >>> right = [number % 4 > 0 if "round" in kind else False for number, kind in enumerate(kinds)]
+    >>> found = Additive.fit(np.zeros((600, 1)), right, kinds)
+    >>> found(np.zeros((2, 1)), [["red"], ["round", "new"]]).round(1).tolist()
+    [0.0, 0.5]
+    """
+
+    weights: tuple[float, ...]
+    shifts: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def fit(
+        cls,
+        features: npt.ArrayLike,
+        right: npt.ArrayLike,
+        kinds: Kinds,
+        least: int = 1,
+        rising: Sequence[float] = (),
+        times: FloatArray | None = None,
+    ) -> Additive:
+        """The likeliest weights and shifts; the latter for kinds of at least so many examples.
+
+        ``rising`` and ``times`` are as in `Logistic.fit`.
+        """
+        x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
+        counted = np.ones(len(x)) if times is None else times
+        often = Counter(kind for each in kinds for kind in each)
+        places = {kind: place for place, kind in enumerate(k for k in often if often[k] >= least)}
+        weights, shifts = _weights(x, y, counted, rising, _members(kinds, places))
+        return cls(tuple(weights.tolist()), dict(zip(places, shifts.tolist(), strict=True)))
+
+    def __call__(self, features: npt.ArrayLike, kinds: Kinds) -> FloatArray:
+        """The probabilities of examples; a kind that nothing is known of shifts nothing."""
+        odds = self.weights[0] + np.asarray(features, np.float64) @ np.array(self.weights[1:])
+        shifts = [sum(self.shifts.get(kind, 0.0) for kind in each) for each in kinds]
+        found: FloatArray = expit(odds + np.array(shifts))
+        return found
+
+
+def _members(kinds: Kinds, places: Mapping[str, int]) -> Any:
+    """A row for every example, with how often it is of each kind."""
+    pairs = [
+        (row, places[kind]) for row, each in enumerate(kinds) for kind in each if kind in places
+    ]
+    rows, columns = np.array(pairs, np.int64).reshape(-1, 2).T
+    ones = np.ones(len(rows))
+    return sparse.csr_array((ones, (rows, columns)), shape=(len(kinds), len(places)))
+
+
+def _weights(
+    x: FloatArray, y: FloatArray, times: FloatArray, rising: Sequence[float], kinds: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """The likeliest weights, the one alone first, and a shift for every column of ``kinds``."""
+    start, spread = x.mean(0), x.std(0)
+    scale = np.maximum(spread, 1e-9)
+    # Of a column that does not vary nothing can be learned, least of all from its rounding.
+    varies = np.where(spread > 1e-9, (x - start) / scale, 0.0)
+    columns: Any = np.column_stack([np.ones(len(x)), varies])
+    count, more = columns.shape[1], 0 if kinds is None else kinds.shape[1]
+    ridge = np.r_[0.0, np.full(count - 1, RIDGE * len(x) / 1000)] + 1e-6
+    ridge = np.r_[ridge, np.full(more, DOUBT)]
+    low = [None, *(np.array(rising) * scale[: len(rising)]).tolist()]
+    low += [None] * (count + more - len(low))
+    towards = np.array([0.0 if each is None else each for each in low])
+    if more:
+        columns = sparse.hstack([sparse.csr_array(columns), kinds]).tocsr()
+    found = _minimum(columns, y, times, towards, ridge, low)
+    slopes = found[1:count] / scale
+    return np.r_[found[0] - (slopes * start).sum(), slopes], found[count:]
+
+
 def _minimum(
-    columns: FloatArray,
+    columns: Any,
     y: FloatArray,
     times: FloatArray,
     towards: FloatArray,
