@@ -120,9 +120,7 @@ def test_relations_are_told_from_one_another_where_all_entities_are_candidates()
     assert "relation_weight" not in many
     rows = [(f"s{n}", "next", f"s{n + 1}") for n in range(40)]
     kinds = {f"s{n}": "even" if n % 2 == 0 else "odd" for n in range(41)}
-    plain, typed = (
-        KnowledgeGraph.from_triples(rows, **more) for more in ({}, {"types": kinds})
-    )
+    plain, typed = (KnowledgeGraph.from_triples(rows, **more) for more in ({}, {"types": kinds}))
     assert plan(Dataset(plain), speed=SPEED).training.relation_weight > 0
     assert plan(Dataset(typed), speed=SPEED).training.relation_weight == 0, "it would be slow"
 

@@ -57,11 +57,13 @@ def propose(
     rows = held_out.triples[~is_barred(model.graph, held_out.triples)]
     sides = (0, 2) if ranked_side(model) == "both" else (0,)
     parts: list[Proposals] = []
-    for end in sides:
-        asked = np.unique(rows[:, [end, 1]], axis=0).astype(np.int64)
-        if most is not None and len(asked) > most // len(sides):
-            chosen = np.random.default_rng(seed).permutation(len(asked))
-            asked = asked[np.sort(chosen[: max(1, most // len(sides))])]
+    questions = [np.unique(rows[:, [end, 1]], axis=0).astype(np.int64) for end in sides]
+    count = sum(map(len, questions))
+    # Drawn from both sides together: one side may have many more questions than the other.
+    drawn = np.random.default_rng(seed).permutation(count) < (count if most is None else most)
+    chosen = np.split(drawn, np.cumsum([len(each) for each in questions])[:-1])
+    for end, every, mine in zip(sides, questions, chosen, strict=True):
+        asked = every[mine]
         before = sum(len(np.unique(part.questions)) for part in parts)
         for part in chunks(len(asked), held_out.num_entities, memory_limit):
             here = _of_side(model, held_out, known, end, asked[part], first, before + part.start)
