@@ -9,14 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from knowledge_sheaves.embedding import SheafEmbedding, model_config
+from knowledge_sheaves.cli.app import app
+from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.embedding.check import check_model
 from knowledge_sheaves.embedding.search.kept import index
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation.query_calibration import drawn_queries
 from knowledge_sheaves.evaluation.reliability import Reliability, reliability
-from knowledge_sheaves.evaluation.trust import measure_trust
+from knowledge_sheaves.evaluation.trust import ask, measure_questions, measure_trust, unanswerable
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Answers
@@ -24,10 +28,11 @@ from knowledge_sheaves.query.answers import Wanted
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.asking import answer as solved
 from knowledge_sheaves.query.drawing import draw
+from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.questions import told
+from knowledge_sheaves.query.questions import QuestionTrust, told
 from knowledge_sheaves.ranking import Predictor
 from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.shares import AHEAD, both_sides
@@ -362,6 +367,67 @@ def test_what_another_version_fitted_counts_as_not_measured(model: SheafEmbeddin
     assert trust_of(model) is None
     assert UNMEASURED in Asker(model).answer("virus causes ?x", top=2, new=True).notes
     model.info.trust = before
+
+
+def test_what_another_version_fitted_of_questions_is_measured_again(
+    model: SheafEmbedding, tmp_path: Path
+) -> None:
+    text = "virus causes ?y . ?x treats ?y"
+    assert model.info is not None
+    before, found = dict(model.info.trust), measure_trust(model)
+    ((solver, kept),) = found["questions"].items()
+    assert QuestionTrust.from_dict(kept).to_dict() == kept
+    for other in (  # one that had a floor, and one that bent by shape
+        {**kept, "weights": kept["weights"][:-2]},
+        {name: each for name, each in kept.items() if name != "shifts"} | {"bends": {}},
+    ):
+        model.info.trust = {**found, "questions": {solver: other}}
+        assert UNMEASURED in Asker(model).answer(text, top=2, new=True).notes
+        folder = tmp_path / str(len(other["weights"]))
+        model.save(folder)
+        assert CliRunner().invoke(app, ["evaluate", str(folder)]).exit_code == 0
+        again = Asker.load(folder).answer(text, top=2, new=True)
+        assert again.trust
+        assert UNMEASURED not in again.notes
+    model.info.trust = before
+
+
+def test_questions_without_an_answer_keep_types_and_are_learned_from() -> None:
+    """What types rule out is no answer at all: nothing could be learned from that."""
+    rng = np.random.default_rng(0)
+    rows = [(f"p{n}", "lives in", f"t{int(rng.integers(8))}") for n in range(120)]
+    rows += [(f"p{n}", "works as", f"j{int(rng.integers(8))}") for n in range(120)]
+    rows += [(f"t{n}", "part of", f"c{n % 3}") for n in range(8)]
+    kinds = {name: name[0] for row in rows for name in (row[0], row[2])}
+    graph = KnowledgeGraph.from_triples(rows, types=kinds)
+    order = rng.permutation(len(rows))
+    known, valid = (graph.with_triples(graph.triples[part]) for part in np.split(order, [180]))
+    data = Dataset(known, valid)
+    model = SheafEmbedding(model_config("complex", dim=4), data.train)
+    model.info = ModelInfo.of(data)
+    groups = drawn_queries(model, 40, types=["2p", "2i", "pi", "2in"])
+    found = unanswerable(model, groups)
+    assert "2i" in {group.name for group in found}
+    for group in found:
+        assert not answers(graph, group.queries).counts.any()
+        asked = ask(model, [group], None)
+        assert len(set(asked.questions)) == len(group), "none is ruled out by types"
+        assert not asked.examples.right.any()
+
+
+def test_nonsense_looks_less_likely_for_questions_without_an_answer(
+    model: SheafEmbedding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = unanswerable(model, drawn_queries(model, 300, seed=1, types=["2p", "2i"]))
+    rows, _, places, kinds = ask(model, others, trust_of(model)).examples
+    facts = trust_of(model)
+    with_them = measure_questions(model, facts)
+    monkeypatch.setattr("knowledge_sheaves.evaluation.trust.unanswerable", lambda *_: [])
+    without = measure_questions(model, facts)
+    assert with_them is not None
+    assert without is not None
+    first = places == 0
+    assert with_them(rows, kinds)[first].mean() < 0.9 * without(rows, kinds)[first].mean()
 
 
 def test_first_answers_count_more(model: SheafEmbedding, monkeypatch: pytest.MonkeyPatch) -> None:

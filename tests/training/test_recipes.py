@@ -108,7 +108,11 @@ def test_what_is_given_wins(nations: Dataset) -> None:
     assert (both.epochs, both.minutes) == (7, 1)
     other = plan(nations, "quick", {"model": "rotate"}, speed=SPEED)
     assert other.model == model_config("rotate")
-    assert other.training.n3 == other.training.relation_weight == 0, "distances need none"
+    assert other.training.n3 == 0, "distances need none"
+    for own in ({"model": "distmult"}, {"loss": "logistic"}, {"optimiser": "adam"}):
+        mine = plan(nations, "quick", own, speed=SPEED).training
+        assert mine.relation_weight == 0
+        assert mine.learning_rate == TrainingConfig().learning_rate
     named = settle(nations, {"model": "complex"})
     assert (named.model, named.training) == (model_config("complex"), TrainingConfig())
 

@@ -21,7 +21,7 @@ from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.evaluation.betae import TypeQueries
 from knowledge_sheaves.evaluation.queries import take, union
 from knowledge_sheaves.evaluation.query_calibration import drawn_queries
-from knowledge_sheaves.graph import BoolArray, IntArray
+from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.query.asking import queries_at_once, scores_of
 from knowledge_sheaves.query.batches import by_shape, slices
@@ -189,12 +189,11 @@ def unanswerable(judge: SheafEmbedding, groups: Sequence[TypeQueries]) -> list[T
     """Questions that no fact answers: some that were drawn, with the entities of others."""
     whole, found = dataset_of(judge).whole.train.closed, []
     for group in groups:
-        queries = group.queries
-        others = [*queries[len(queries) // 2 :], *queries[: len(queries) // 2]]
-        pairs = list(zip(queries, others, strict=True))[::UNANSWERABLE]
-        mixed = [_with_entities_of(*pair) for pair in pairs]
+        most = -(-len(group) // UNANSWERABLE)
+        # Some have answers after all.
+        mixed = _with_others(group.queries, judge.graph)[:: max(1, UNANSWERABLE // 4)]
         true = answers(whole, mixed)
-        absurd = np.flatnonzero(true.counts == 0)
+        absurd = np.flatnonzero(true.counts == 0)[:most]
         if len(absurd):
             none = take(true, absurd)
             kept = [mixed[place] for place in absurd.tolist()]
@@ -202,8 +201,25 @@ def unanswerable(judge: SheafEmbedding, groups: Sequence[TypeQueries]) -> list[T
     return found
 
 
+def _with_others(queries: Sequence[Query], graph: KnowledgeGraph) -> list[Query]:
+    """Each question with the entities of another one, which are of the same types.
+
+    What is ruled out by types is no answer at all, and nothing could be learned from it.
+    """
+    alike: dict[Any, list[Query]] = {}
+    for query in queries:
+        types = tuple(tuple(graph.types_of(entity)) for entity in _entities(query))
+        alike.setdefault(types, []).append(query)
+    return [
+        _with_entities_of(query, mine[(place + len(mine) // 2) % len(mine)])
+        for mine in alike.values()
+        for place, query in enumerate(mine)
+        if len(mine) > 1
+    ]
+
+
 def _with_entities_of(query: Query, other: Query) -> Query:
-    places = dict(zip(_entities(query), _entities(other), strict=False))
+    places = dict(zip(_entities(query), _entities(other), strict=True))
 
     def new(term: Term) -> Term:
         return places.get(term, term) if isinstance(term, Entity) else term
@@ -211,7 +227,7 @@ def _with_entities_of(query: Query, other: Query) -> Query:
     return query.map(new)
 
 
-def _entities(query: Query) -> list[Term]:
+def _entities(query: Query) -> list[Entity]:
     parts = (part for pattern in query.patterns for part in pattern.walk())
     terms = (term for part in parts for edge in part.edges for term in edge.terms)
     return [term for term in terms if isinstance(term, Entity)]

@@ -173,11 +173,16 @@ def question_trust(solver: Solver) -> QuestionTrust | None:
     """What was measured of questions for this way to answer; None where it was another."""
     info = solver.model.info
     kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
-    if not kept or len(kept["weights"]) != WEIGHTS:
+    if not kept or not is_current(kept):
         return None
     if _meant(kept["choices"]) != _meant(solver.choices):
         return None
     return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
+
+
+def is_current(kept: Mapping[str, Any]) -> bool:
+    """Whether what was measured of questions is of this version: others fitted something else."""
+    return len(kept["weights"]) == WEIGHTS and "shifts" in kept
 
 
 def _meant(choices: Mapping[str, Any]) -> dict[str, Any]:

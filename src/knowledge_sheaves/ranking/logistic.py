@@ -88,7 +88,7 @@ class Logistic:
         return found
 
 
-Kinds = Sequence[Sequence[str]]
+Kinds = Sequence[tuple[str, ...]]
 """The kinds that each of some examples is of."""
 
 
@@ -96,10 +96,10 @@ Kinds = Sequence[Sequence[str]]
 class Additive:
     """Log-odds as a sum of weighted features, the first weight alone, and of shifts by kind.
 
-    >>> kinds = [["red", "round"], ["red"]] * 300
+    >>> kinds = [("red", "round"), ("red",)] * 300
     >>> right = [number % 4 > 0 if "round" in kind else False for number, kind in enumerate(kinds)]
     >>> found = Additive.fit(np.zeros((600, 1)), right, kinds)
-    >>> found(np.zeros((2, 1)), [["red"], ["round", "new"]]).round(1).tolist()
+    >>> found(np.zeros((2, 1)), [("red",), ("round", "new")]).round(1).tolist()
     [0.0, 0.5]
     """
 
@@ -122,7 +122,7 @@ class Additive:
         """
         x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
         counted = np.ones(len(x)) if times is None else times
-        often = Counter(kind for each in kinds for kind in each)
+        often = Counter(kind for each in kinds for kind in set(each))
         places = {kind: place for place, kind in enumerate(k for k in often if often[k] >= least)}
         weights, shifts = _weights(x, y, counted, rising, _members(kinds, places))
         return cls(tuple(weights.tolist()), dict(zip(places, shifts.tolist(), strict=True)))
@@ -130,8 +130,8 @@ class Additive:
     def __call__(self, features: npt.ArrayLike, kinds: Kinds) -> FloatArray:
         """The probabilities of examples; a kind that nothing is known of shifts nothing."""
         odds = self.weights[0] + np.asarray(features, np.float64) @ np.array(self.weights[1:])
-        shifts = [sum(self.shifts.get(kind, 0.0) for kind in each) for each in kinds]
-        found: FloatArray = expit(odds + np.array(shifts))
+        sums = {each: sum(self.shifts.get(kind, 0.0) for kind in each) for each in set(kinds)}
+        found: FloatArray = expit(odds + np.array([sums[each] for each in kinds]))
         return found
 
 

@@ -42,6 +42,8 @@ ENOUGH_STEPS, ENOUGH_EPOCHS = 2500, 3
 """What must fit into two minutes before a model is made wider; with more time, more of both."""
 MOST = 100
 """Epochs after which more never helped."""
+OWN = {"model", "name", "loss", "optimiser"}
+"""Whoever chooses one of these has the usual steps: ours were found with the model of the rule."""
 VALIDATION = 0.15
 """The share of the time that is left to validation."""
 
@@ -129,9 +131,10 @@ def plan(
         del chosen["dim"]
         if configs(given)[0].energy.bounded:
             del chosen["n3"]
-            chosen.pop("relation_weight", None)
-    if len(graph.schema.types) > 1:  # relations are told from one another pair of types by pair
-        chosen.pop("relation_weight", None)
+    if OWN & given.keys() or len(graph.schema.types) > 1:
+        # Between several types relations are told from one another pair by pair, which is slow.
+        for name in ("relation_weight", "learning_rate"):
+            chosen.pop(name, None)
     if "epochs" in given and "minutes" not in given:
         chosen["minutes"] = None  # whoever counts epochs does not mean minutes
     else:
