@@ -129,6 +129,15 @@ def test_relations_are_told_from_one_another_where_all_entities_are_candidates()
     assert plan(Dataset(typed), speed=SPEED).training.relation_weight == 0, "it would be slow"
 
 
+def test_steps_are_larger_where_entities_have_few_facts() -> None:
+    rates = [
+        settings_for(Size(40_000, 11, facts), seconds, 13e9)["learning_rate"]
+        for facts in (87_000, 150_000)
+        for seconds in (120, 1200)
+    ]
+    assert rates == [0.25, 0.25, 0.1, 0.1]
+
+
 def test_a_recipe_that_is_not_there_or_has_no_time_is_refused(nations: Dataset) -> None:
     with pytest.raises(InputError, match="quick"):
         plan(nations, "quik", speed=SPEED)

@@ -44,6 +44,8 @@ MOST = 100
 """Epochs after which more never helped."""
 OWN = {"model", "name", "loss", "optimiser"}
 """Whoever chooses one of these has the usual steps: ours were found with the model of the rule."""
+SPARSE = 3
+"""Graphs with fewer facts an entity than this are learned by larger steps."""
 VALIDATION = 0.15
 """The share of the time that is left to validation."""
 
@@ -179,7 +181,9 @@ def _settings(size: Size, dim: int, candidates: int) -> dict[str, Any]:
     full = size.entities <= 2 * candidates
     # The more entities there are to tell apart, the larger is the loss that this stands beside.
     usual = 0.01 * (size.entities / 100) ** (1 / 3)
-    drawn = {"negatives": candidates, "n3": min(0.05, usual), "learning_rate": 0.1}
+    # An entity with few facts is seldom met, and has to come far every time.
+    step = 0.25 if size.triples < SPARSE * size.entities else 0.1
+    drawn = {"negatives": candidates, "n3": min(0.05, usual), "learning_rate": step}
     # Few entities have many facts each, and every entity is in every step: less holds them back.
     all_of_them = {"negatives": None, "n3": 0.7 * usual, "learning_rate": 0.15}
     all_of_them |= {"relation_weight": 0.3}
