@@ -106,7 +106,7 @@ def row(root: Path, name: str, given: argparse.Namespace) -> dict[str, Any]:
     found = {"settings": str(made).rpartition(":")[0], "recipe": mine}
     searched = search(data, made, given.trials, folder) if given.trials else None
     if searched:
-        best = folder / "tuned"
+        best = folder / f"tuned-{searched['trials']}"  # one that goes on may find another
         model = trained(data, *configs(searched["settings"]), best)
         found["searched"] = searched | measure(model, data, best)
     return found
