@@ -133,10 +133,11 @@ def plan(
         del chosen["dim"]
         if configs(given)[0].energy.bounded:
             del chosen["n3"]
+    if OWN & given.keys():
+        del chosen["learning_rate"]
     if OWN & given.keys() or len(graph.schema.types) > 1:
         # Between several types relations are told from one another pair by pair, which is slow.
-        for name in ("relation_weight", "learning_rate"):
-            chosen.pop(name, None)
+        chosen.pop("relation_weight", None)
     if "epochs" in given and "minutes" not in given:
         chosen["minutes"] = None  # whoever counts epochs does not mean minutes
     else:
@@ -183,11 +184,14 @@ def _settings(size: Size, dim: int, candidates: int) -> dict[str, Any]:
     usual = 0.01 * (size.entities / 100) ** (1 / 3)
     # An entity with few facts is seldom met, and has to come far every time.
     step = 0.25 if size.triples < SPARSE * size.entities else 0.1
-    drawn = {"negatives": candidates, "n3": min(0.05, usual), "learning_rate": step}
-    # Few entities have many facts each, and every entity is in every step: less holds them back.
-    all_of_them = {"negatives": None, "n3": 0.7 * usual, "learning_rate": 0.15}
-    all_of_them |= {"relation_weight": 0.3}
-    chosen: dict[str, Any] = all_of_them if full else drawn
+    chosen: dict[str, Any] = {
+        "negatives": candidates,
+        "n3": min(0.05, usual),
+        "learning_rate": step,
+    }
+    if full:  # few entities have many facts each, and all are in every step: less holds them back
+        chosen = {"negatives": None, "n3": 0.7 * usual, "learning_rate": 0.15}
+        chosen["relation_weight"] = 0.3
     return {
         "model": "complex",
         "dim": dim,
