@@ -32,7 +32,14 @@ from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
-from knowledge_sheaves.query.questions import QuestionTrust, told
+from knowledge_sheaves.query.questions import (
+    QuestionTrust,
+    features,
+    kinds,
+    log_scores,
+    question_trust,
+    told,
+)
 from knowledge_sheaves.ranking import Predictor
 from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.shares import AHEAD, both_sides
@@ -240,6 +247,15 @@ def test_probabilities_are_the_same_by_an_index(model: SheafEmbedding, tmp_path:
         assert other.second == pytest.approx(one.second, rel=0.02)
         shown = [each.probability for each in one]
         assert [each.probability for each in other] == pytest.approx(shown, rel=0.05)
+        # Of its own scores it makes what the fit makes of them, counting those that are not shown.
+        assert other.scores is not None
+        logs, second = log_scores(other.scores.double().numpy()), log_scores(other.second)
+        facts = told(trust_of(indexed), indexed.graph.schema, query)
+        rows = features(logs, one.ahead.numpy(), second, facts)
+        fitted = question_trust(exact.options.start(indexed))
+        assert fitted is not None
+        own = fitted(rows, [kinds(query, indexed.graph.schema)] * len(rows))
+        assert [each.probability for each in other] == pytest.approx(own.tolist(), abs=1e-6)
 
 
 def test_who_stands_alone_does_not_lead_by_far(model: SheafEmbedding) -> None:
