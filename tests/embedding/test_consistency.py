@@ -64,7 +64,9 @@ def check(found: Consistency, model: SheafEmbedding) -> None:
     assert last.energy * found.triples == pytest.approx(least, rel=1e-3, abs=1e-4)
     assert last.moved == pytest.approx(float(step.norm() / x.norm()), rel=1e-3)
     assert last.kept == pytest.approx(float((x + step).norm() / x.norm()), rel=1e-3, abs=1e-5)
-    assert [d.energy for d in found.flow] == sorted((d.energy for d in found.flow), reverse=True)
+    # Diffusion only lowers the energy; what has come to rest differs by rounding alone.
+    energies = np.array([each.energy for each in found.flow])
+    assert (np.diff(energies) <= 1e-9 * energies[0]).all()
     for step_ in found.flow[1:-1]:
         heat = torch.linalg.matrix_exp(-step_.time * (delta.T @ delta))
         there = (x + step) + heat @ (x - (x + step))

@@ -19,6 +19,7 @@ from typing import Any
 
 from fuzz.arena import Limits, Outcome
 from knowledge_sheaves.plain import printable
+from pace import slower
 
 # What nobody's data may cause, by the names of Python's audit events.
 FORBIDDEN = (
@@ -114,11 +115,16 @@ def _run(
         how = "unclear"
     if watch.seen:
         how, detail = "strayed", "\n".join(watch.seen)
-    elif how in ("read", "refused") and seconds > limits.seconds:
+    elif how in ("read", "refused") and _is_slow(seconds, limits):
         how = "slow"
     elif how in ("read", "refused") and growth > limits.megabytes:
         how = "large"
     return Outcome(how, detail, seconds, max(growth, 0.0))
+
+
+def _is_slow(seconds: float, limits: Limits) -> bool:
+    """Whether it is the input that takes long, and not the machine just now."""
+    return seconds > limits.seconds and seconds > limits.seconds * slower()
 
 
 def is_sentence(text: str) -> bool:

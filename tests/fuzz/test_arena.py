@@ -17,6 +17,7 @@ if sys.platform != "linux":
 from fuzz import arena as place
 from fuzz.arena import Arena
 from knowledge_sheaves.errors import InputError
+from pace import slower
 
 
 def attack(how: str, folder: Path) -> Callable[[], object]:
@@ -26,7 +27,7 @@ def attack(how: str, folder: Path) -> Callable[[], object]:
         "refused": lambda: _raise(InputError("This is not a file.")),
         "unclear": lambda: _raise(InputError("This is not")),
         "escaped": lambda: _raise(KeyError("x")),
-        "slow": lambda: _busy(1.1),
+        "slow": lambda: _busy(2 * slower()),
         "large": lambda: b"x" * (400 << 20),
         "strayed": lambda: Path("/etc/passwd").read_text(),
         "died": lambda: ctypes.string_at(0),
@@ -57,7 +58,7 @@ def arena() -> Iterator[Arena]:
     "how", ["read", "refused", "unclear", "escaped", "slow", "large", "strayed", "died", "hung"]
 )
 def test_every_end_is_told(arena: Arena, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "BUSY", 2.0 if how == "slow" else 0.5)
+    monkeypatch.setattr(place, "BUSY", 6 * slower() if how == "slow" else 0.5)
     outcome = arena.run("fuzz.test_arena:attack", how)
     assert outcome.how == how, outcome
     assert outcome.is_fault == (how not in ("read", "refused"))

@@ -16,6 +16,7 @@ from knowledge_sheaves.query import Asker, Budget, Options, Query
 from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.solvers.harmonic import priors
+from pace import slower
 
 SECONDS = 10.0
 """Far more than any of these takes on a busy machine, and far less than they took."""
@@ -48,7 +49,7 @@ def test_reading_is_linear(text: str, dense: SheafEmbedding) -> None:
     start = time.process_time()
     with suppress(InputError):
         read(text, dense.graph)
-    assert time.process_time() - start < SECONDS / 2
+    assert time.process_time() - start < SECONDS / 2 * slower()
 
 
 def test_facts_keep_to_the_memory(dense: SheafEmbedding) -> None:
@@ -92,7 +93,7 @@ def test_a_limit_beyond_reason_keeps_to_the_time(dense: SheafEmbedding, solver: 
     text = "SELECT ?a ?b ?c { ?a :r ?b . ?b :s ?c } LIMIT 1000000000"
     with suppress(SheafError):
         asker.answer(text)
-    assert time.process_time() - start < SECONDS
+    assert time.process_time() - start < SECONDS * slower()
 
 
 @pytest.mark.parametrize("solver", ["chaining", "harmonic"])
@@ -102,7 +103,7 @@ def test_reasons_share_the_time_of_the_answers(dense: SheafEmbedding, solver: st
     start = time.process_time()
     with suppress(SheafError):
         asker.answer("n0 r ?y . ?y s ?z . ?z r ?x", top=300, explain=True)
-    assert time.process_time() - start < SECONDS / 2
+    assert time.process_time() - start < SECONDS / 2 * slower()
 
 
 def test_what_a_model_always_gives_alike_is_computed_once(
