@@ -51,8 +51,11 @@ def test_the_house_says_how_it_is(client: httpx.Client) -> None:
     for address in ("/health", "/ready"):
         assert client.get(address).status_code == client.head(address).status_code == 200
     client.get("/predicted", params=KNOWS)
+    client.get("/never/heard/of")
     counted = client.get("/metrics").text
     assert 'sheaves_requests_total{route="/predicted",status="200"}' in counted
+    assert 'sheaves_requests_total{route="other",status="404"}' in counted
+    assert "heard" not in counted  # whoever asks for thousands of addresses fills nothing
     assert 'sheaves_request_seconds_bucket{le="0.1",route="/predicted"}' in counted
 
 

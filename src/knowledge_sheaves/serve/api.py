@@ -39,9 +39,11 @@ def asking(pool: Pool, model: str) -> Ask:
     return ask
 
 
-def interface(pool: Pool, model: str) -> APIRouter:
-    """The interface of one model."""
-    router = APIRouter(prefix="/api", responses=PROBLEMS, tags=[model])
+def interface(pool: Pool, model: str, prefix: str, described: bool) -> APIRouter:
+    """The interface of one model below a prefix; whether OpenAPI tells of it."""
+    router = APIRouter(
+        prefix=f"{prefix}/api", responses=PROBLEMS, tags=[model], include_in_schema=described
+    )
     ask = asking(pool, model)
 
     @router.get("/card", response_model=dict[str, dict[str, Any]])

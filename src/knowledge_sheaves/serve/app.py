@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
 
 from knowledge_sheaves import __version__
 from knowledge_sheaves.serve.api import interface
@@ -34,17 +34,18 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
     for name in names:
         prefixes = ["", f"/{name}"] if len(names) == 1 else [f"/{name}"]
         for prefix in prefixes:
-            app.include_router(_sparql(pool, name), prefix=prefix, include_in_schema=False)
-            once = prefix == prefixes[0]
-            app.include_router(interface(pool, name), prefix=prefix, include_in_schema=once)
+            # Routers that are included are looked through twice for every request: a list is not.
+            app.router.routes += _sparql(pool, name, prefix)
+            app.router.routes += interface(pool, name, prefix, prefix == prefixes[0]).routes
             add_page(app, prefix, name)
     if len(names) > 1:
         add_models(app, names)
-    app.include_router(_house(pool), include_in_schema=False)
+    app.router.routes += _house(pool)
     app.add_exception_handler(Unanswered, _unanswered)
     app.add_exception_handler(BadRequest, _bad_request)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
-    app.add_middleware(Gate, token=token, metrics=pool.metrics, log_queries=log_queries)
+    addresses = frozenset(route.path for route in app.routes if isinstance(route, Route))
+    app.add_middleware(*(Gate, token, pool.metrics), log_queries=log_queries, addresses=addresses)
     # Outside of all: a browser must be able to read that it lacks a token.
     app.add_middleware(
         CORSMiddleware,
@@ -57,12 +58,12 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
     return app
 
 
-def _sparql(pool: Pool, model: str) -> APIRouter:
-    router = APIRouter()
+def _sparql(pool: Pool, model: str, prefix: str) -> list[Route]:
     methods = ["GET", "HEAD", "POST"]
-    for job in ("sparql", "predicted"):
-        router.add_api_route(f"/{job}", _endpoint(pool, model, job), methods=methods)
-    return router
+    return [
+        Route(f"{prefix}/{job}", _endpoint(pool, model, job), methods=methods)
+        for job in ("sparql", "predicted")
+    ]
 
 
 def _endpoint(pool: Pool, model: str, job: str) -> Handler:
@@ -74,7 +75,7 @@ def _endpoint(pool: Pool, model: str, job: str) -> Handler:
             head = {"job": "describe", "model": model, "address": address}
             return await _ask(pool, request, head)
         request.state.query = said.query
-        head = {"job": job, "model": model, **asdict(said)}
+        head = {"job": job, "model": model, **vars(said)}
         text = head.pop("query").encode("utf-8", "replace")
         return await _ask(pool, request, head, text)
 
@@ -89,26 +90,19 @@ async def _ask(pool: Pool, request: Request, head: Head, body: bytes = b"") -> R
     return Response(content, said["status"], headers=headers, media_type=said["media"])
 
 
-def _house(pool: Pool) -> APIRouter:
-    router = APIRouter()
-
-    both = ["GET", "HEAD"]
-
-    @router.api_route("/health", methods=both)
-    async def health() -> Response:
+def _house(pool: Pool) -> list[Route]:
+    async def health(request: Request) -> Response:
         return Response("ok\n", media_type=PLAIN)
 
-    @router.api_route("/ready", methods=both)
-    async def ready() -> Response:
+    async def ready(request: Request) -> Response:
         if pool.ready:
             return Response("ready\n", media_type=PLAIN)
         return Response("not ready\n", 503, media_type=PLAIN)
 
-    @router.api_route("/metrics", methods=both)
-    async def metrics() -> Response:
+    async def metrics(request: Request) -> Response:
         return Response(pool.metrics.text(), media_type=pool.metrics.content_type)
 
-    return router
+    return [Route(f"/{house.__name__}", house) for house in (health, ready, metrics)]
 
 
 async def _unanswered(request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.responses import Response as AnyResponse
 from starlette.staticfiles import StaticFiles
@@ -50,9 +50,8 @@ class Files(StaticFiles):
 
 def add_page(app: FastAPI, prefix: str, model: str) -> None:
     """Show the page of a model at a prefix; all that it asks for lies below that."""
-    router = APIRouter()
 
-    @router.api_route(f"{prefix}/", methods=BOTH)
+    @app.api_route(f"{prefix}/", methods=BOTH, include_in_schema=False)
     async def page(request: Request) -> Response:
         index = FOLDER / "index.html"
         if not index.is_file():
@@ -60,7 +59,6 @@ def add_page(app: FastAPI, prefix: str, model: str) -> None:
         text = index.read_text(encoding="utf-8").replace("{{model}}", escape(model))
         return HTMLResponse(text, headers=HEADERS)
 
-    app.include_router(router, include_in_schema=False)
     app.mount(f"{prefix}/page", Files(directory=FOLDER, check_dir=False))
 
 

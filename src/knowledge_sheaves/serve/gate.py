@@ -8,6 +8,7 @@ import binascii
 import hmac
 import logging
 import time
+from collections.abc import Set
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -48,13 +49,21 @@ def bounded(receive: Receive) -> Receive:
 
 
 class Gate:
-    """Lets requests through that have the token, and notes what became of each."""
+    """Lets requests through that have the token, and notes what became of each.
+
+    ``addresses`` are counted one by one, whatever else is asked for together.
+    """
 
     def __init__(
-        self, app: ASGIApp, token: str | None, metrics: Metrics, log_queries: bool
+        self,
+        app: ASGIApp,
+        token: str | None,
+        metrics: Metrics,
+        log_queries: bool,
+        addresses: Set[str],
     ) -> None:
         self.app, self.token, self.metrics = app, token, metrics
-        self.log_queries = log_queries
+        self.log_queries, self.addresses = log_queries, addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -97,7 +106,7 @@ class Gate:
         return hmac.compare_digest(given.strip().encode(), self.token.encode())
 
     def _note(self, scope: Scope, seen: dict[str, int], seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", None) or "other"
+        route = scope["path"] if scope["path"] in self.addresses else "other"
         self.metrics.requests.labels(route, str(seen["status"])).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         query = scope["state"].get("query")
