@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
+from knowledge_sheaves.embedding.loops import is_barred
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.graph.classes import Classes
+from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.ranking import fit_temperature, probabilities
+from knowledge_sheaves.ranking.temperature import temperature
 from ranking_cases import TableScorer
 
 
@@ -129,3 +134,20 @@ def test_nothing_to_fit_is_refused() -> None:
         fit_temperature(TableScorer(graph, np.zeros((2, 1, 2))), nothing, graph)
     with pytest.raises(SheafError, match="diverged"):
         fit_temperature(TableScorer(graph, np.full((2, 1, 2), np.nan)), graph, graph)
+
+
+def test_held_out_facts_that_types_rule_out_are_left_out() -> None:
+    """Of one such fact among many it was said that the training had diverged, and no model kept."""
+    people, films = [f"p{i}" for i in range(20)], [f"f{i}" for i in range(20)]
+    rows = [(p, "likes", f) for i, p in enumerate(people) for f in films[i % 5 :: 4]]
+    types = {**dict.fromkeys(people, "Person"), **dict.fromkeys(films, "Film")}
+    train = KnowledgeGraph.from_triples(rows[:-20], entities=[*people, *films])
+    train = train.shared(Classes.of([*people, *films], types))
+    usual = train.with_triples(rows[-20:])
+    odd = train.with_triples([*rows[-20:], ("f1", "likes", "f2"), ("p1", "likes", "p2")])
+    assert np.count_nonzero(is_barred(train, odd.triples)) == 2
+    assert not is_barred(train, np.concatenate([train.triples, usual.triples])).any()
+    model = SheafEmbedding(model_config("complex", dim=4), train)
+    assert fit_temperature(model, odd, train) == fit_temperature(model, usual, train)
+    model.info = ModelInfo.of(Dataset(train, valid=train.with_triples([("f1", "likes", "f2")])))
+    assert temperature(model) == (1.0, False), "nothing is left to fit it by"

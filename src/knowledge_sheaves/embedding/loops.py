@@ -37,12 +37,16 @@ def irreflexive(graph: KnowledgeGraph) -> BoolArray:
 
 
 def is_barred(train: KnowledgeGraph, triples: IntArray) -> BoolArray:
-    """Which triples are loops that the training facts rule out: no energy says how likely."""
+    """Which triples training facts rule out, as loops or by types: no energy says how likely."""
     heads, edges, tails = triples.T
-    loops = np.asarray(heads == tails)
-    if loops.any():  # all facts are looked at for that
-        loops &= irreflexive(train)[train.schema.edge_names[edges]]
-    return loops
+    barred = np.asarray(heads == tails)
+    if barred.any():  # all facts are looked at for that
+        barred &= irreflexive(train)[train.schema.edge_names[edges]]
+    if train.classes is not None:
+        groups = train.classes.groups[0]
+        barred = barred | ~train.possible["head"][edges, groups[heads]]
+        barred = barred | ~train.possible["tail"][edges, groups[tails]]
+    return barred
 
 
 def bar_loops(

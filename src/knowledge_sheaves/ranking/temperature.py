@@ -114,7 +114,7 @@ def temperature(model: SheafEmbedding, *names: str) -> Temperature:
 
 def _held_out_temperature(model: SheafEmbedding) -> Temperature:
     valid = dataset_of(model).valid
-    if valid is None or not valid.num_triples:
+    if valid is None or is_barred(model.graph, valid.triples).all():  # there may be none at all
         return Temperature(1.0, False)
     return Temperature(fit_temperature(model, valid, model.graph), True)
 
