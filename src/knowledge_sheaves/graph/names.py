@@ -10,7 +10,7 @@ import numpy as np
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.arrays import BoolArray
 from knowledge_sheaves.graph.knowledge import KnowledgeGraph
-from knowledge_sheaves.graph.labels import label_of, quoted, said, suggested
+from knowledge_sheaves.graph.labels import Name, label_of, quoted, said, suggested
 from knowledge_sheaves.graph.vocabulary import MOST_SUGGESTED, did_you_mean, near_names
 
 MOST_LISTED = 10
@@ -22,6 +22,17 @@ class UnknownRelation(InputError):
 
     def __init__(self, text: str, relation: str) -> None:
         super().__init__(text)
+        self.relation = relation
+
+
+class WithoutFacts(InputError):
+    """A name for a relation read backwards, where that cannot be read."""
+
+    def __init__(self, name: Name, relation: Name) -> None:
+        super().__init__(
+            f"{quoted(name)} is the inverse of {quoted(relation)} and has no facts of its own: "
+            f"ask for {said(relation)!r} with the two ends exchanged."
+        )
         self.relation = relation
 
 
@@ -96,10 +107,30 @@ def find_relation(graph: KnowledgeGraph, text: str) -> str:
             f"{len(meant)} relations have the label {text!r}: ask by name for one of "
             f"{_listed(repr(str(name)) for name in meant)}."
         )
+    backwards = graph.schema.backwards
+    for name, relation in backwards.items():
+        if text in (name, label_of(name)):
+            raise WithoutFacts(name, names[names.index(relation)])
     listed = f": the graph has {_listed(map(quoted, names))}."
-    raise UnknownRelation(
-        f"There is no relation {text!r}{suggested(text, names) or listed}", relation=text
-    )
+    near = suggested(text, (*names, *backwards))
+    raise UnknownRelation(f"There is no relation {text!r}{near or listed}", relation=text)
+
+
+def read_relation(graph: KnowledgeGraph, text: str) -> tuple[str, bool]:
+    """Return the relation that a name or a label means, and whether it is read backwards.
+
+    So is the name of an inverse without facts of its own.
+
+    >>> from knowledge_sheaves.graph import Schema
+    >>> schema = Schema.single(["bought"]).saying({"boughtBy": {"inverse_of": "bought"}})
+    >>> graph = KnowledgeGraph.from_triples([("Ann", "bought", "Lens")], schema=schema)
+    >>> read_relation(graph, "bought"), read_relation(graph, "boughtBy")
+    (('bought', False), ('bought', True))
+    """
+    try:
+        return find_relation(graph, text), False
+    except WithoutFacts as error:
+        return error.relation, True
 
 
 def _suggested(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> str:
@@ -135,19 +166,21 @@ def _fitting(graph: KnowledgeGraph, places: Sequence[Place]) -> BoolArray:
     schema = graph.schema
     for place in places:
         try:
-            edges = schema.edges(find_relation(graph, place.relation))
+            name, backwards = read_relation(graph, place.relation)
         except InputError:  # which is told where the relation is looked up
             continue
+        edges, at_head = schema.edges(name), (place.end == "head") != backwards
         if graph.classes is not None:
-            possible = np.asarray(graph.possible[place.end][edges].any(0))
+            end = "head" if at_head else "tail"
+            possible = np.asarray(graph.possible[end][edges].any(0))
             fits &= possible[graph.classes.groups[0]]
         elif len(schema.types) > 1:
-            ends = schema.graph.heads if place.end == "head" else schema.graph.tails
+            ends = schema.graph.heads if at_head else schema.graph.tails
             fits &= np.isin(graph.entity_types, ends[edges])
         else:
             rows = graph.triples[np.isin(graph.triples[:, 1], edges)]
             seen = np.zeros_like(fits)
-            seen[rows[:, 0 if place.end == "head" else 2]] = True
+            seen[rows[:, 0 if at_head else 2]] = True
             fits &= seen
     return fits
 

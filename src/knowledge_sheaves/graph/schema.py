@@ -59,6 +59,8 @@ class Relation:
     call it, where that is not its name. ``inverse_functional`` says that a tail has at most one
     head, ``antisymmetric`` that it never holds in both directions; ``inverse_of`` names the
     relation that holds backwards wherever it does, ``subproperty_of`` one that holds as well.
+    ``backwards`` is a name for the relation read from tail to head, which has no facts of its own,
+    ``backwards_label`` what people call that.
 
     >>> Relation("favorite movie", "Person", "Film", functional=True).head
     'Person'
@@ -76,9 +78,11 @@ class Relation:
     antisymmetric: bool = field(default=False, repr=False)
     inverse_of: str | None = field(default=None, repr=False)
     subproperty_of: str | None = field(default=None, repr=False)
+    backwards: str | None = field(default=None, repr=False)
+    backwards_label: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        given = [name for name in OTHERS if getattr(self, name) is not None]
+        given = [name for name in (*OTHERS, "backwards") if getattr(self, name) is not None]
         _check_fields(self, names=("name", "head", "tail", *given), flags=("shared", *FLAGS))
         for name in given:
             if getattr(self, name) == self.name:
@@ -106,8 +110,9 @@ def _check_fields(value: EntityType | Relation, names: Iterable[str], flags: Ite
     for name in flags:
         if not isinstance(getattr(value, name), bool):
             raise InputError(f"{name} must be true or false, not {getattr(value, name)!r}.")
-    if value.label is not None and not isinstance(value.label, str):
-        raise InputError(f"The label of {value.name!r} must be a text, not {value.label!r}.")
+    for label in (value.label, getattr(value, "backwards_label", None)):
+        if label is not None and not isinstance(label, str):
+            raise InputError(f"The label of {value.name!r} must be a text, not {label!r}.")
     dim = value.dim
     if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
         raise InputError(f"The dim of {value.name!r} must be a positive whole number, not {dim!r}.")
@@ -185,10 +190,25 @@ class Schema:
         >>> schema.labelled_names[0].label
         'director'
         """
-        return Schema(
-            [replace(kind, label=types.get(kind.name, kind.label)) for kind in self.types],
-            [replace(r, label=relations.get(r.name, r.label)) for r in self.relations],
-        )
+
+        def told(relation: Relation) -> Relation:
+            turned = relations.get(relation.backwards or "", relation.backwards_label)
+            label = relations.get(relation.name, relation.label)
+            return replace(relation, label=label, backwards_label=turned)
+
+        kinds = [replace(kind, label=types.get(kind.name, kind.label)) for kind in self.types]
+        return Schema(kinds, list(map(told, self.relations)))
+
+    @cached_property
+    def backwards(self) -> dict[Name, str]:
+        """The names for relations read from tail to head, and which relation each stands for.
+
+        >>> says = {"boughtBy": {"inverse_of": "bought"}}
+        >>> Schema.single(["bought"]).saying(says).backwards
+        {'boughtBy': 'bought'}
+        """
+        known = ((r.backwards, r) for r in self.relations)
+        return {Name(name, r.backwards_label): r.name for name, r in known if name is not None}
 
     @cached_property
     def graph(self) -> Multigraph:
@@ -261,6 +281,8 @@ class Schema:
                 inverse_of=parts[0].inverse_of,
                 subproperty_of=parts[0].subproperty_of,
                 label=parts[0].label,
+                backwards=parts[0].backwards,
+                backwards_label=parts[0].backwards_label,
             )
 
         return Schema([DEFAULT_TYPE], [merged(name) for name in self.relation_names])
@@ -268,14 +290,19 @@ class Schema:
     def saying(self, says: Mapping[str, Mapping[str, Any]]) -> Schema:
         """Return the schema with more said of its relations; what is of no relation here is not.
 
+        An inverse that is no relation here becomes the name of the other one read backwards.
+
         >>> Schema.single(["r", "s"]).saying({"r": {"inverse_of": "s"}}).relations[0].inverse_of
         's'
         """
         known = set(self.relation_names)
+        turned = _without_facts(says, known)
 
         def told(relation: Relation) -> Relation:
             said = says.get(relation.name, {})
             fitting = {key: value for key, value in said.items() if value is True or value in known}
+            if relation.name in turned:
+                fitting["backwards"] = turned[relation.name]
             return replace(relation, **fitting)
 
         return Schema(self.types, [told(relation) for relation in self.relations])
@@ -410,6 +437,17 @@ functional=False, dim=None),)
             for title, part in parts.items()
         }
         return "".join(table(part, title) for title, part in rows.items())
+
+
+def _without_facts(says: Mapping[str, Mapping[str, Any]], known: Collection[str]) -> dict[str, str]:
+    """By relation its inverse, of which nothing else is known."""
+    found: dict[str, str] = {}
+    for name, said in says.items():
+        other = said.get("inverse_of")
+        if other is not None and (name in known) != (other in known):
+            one, unknown = (name, other) if name in known else (other, name)
+            found.setdefault(one, unknown)
+    return found
 
 
 def _refuse_split_relations(parts: Mapping[str, Sequence[tuple[str, str, int]]]) -> None:

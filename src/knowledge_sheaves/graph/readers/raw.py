@@ -216,9 +216,8 @@ def _graphs(
 ) -> dict[str, KnowledgeGraph]:
     """The splits that have triples. Types that are not checked against a schema may be several."""
     if not typing.by_type and typing.schema is None and not typing.strict:
-        schema, classes = _labelled(Schema.single(raw.relations), raw), _classes(raw, typing)
-        if typing.heeds:
-            schema = schema.saying(raw.says)
+        schema, classes = Schema.single(raw.relations), _classes(raw, typing)
+        schema = _labelled(schema.saying(raw.says) if typing.heeds else schema, raw)
         kinds = np.zeros(len(entities), np.int64)
         return {
             split: KnowledgeGraph(

@@ -27,7 +27,7 @@ from rdflib.paths import InvPath, SequencePath
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.labels import label_of
-from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
+from knowledge_sheaves.graph.names import End, Place, find_entity, read_relation
 from knowledge_sheaves.query.pattern import RelationId
 
 NAMESPACE = "urn:name:"
@@ -131,19 +131,21 @@ def type_name(term: URIRef, graph: KnowledgeGraph) -> str:
     return name
 
 
-def relation_id(term: URIRef, graph: KnowledgeGraph) -> RelationId:
-    """Return the place of a relation among the schema's ``relation_names``.
+def relation_of(term: URIRef, graph: KnowledgeGraph) -> tuple[RelationId, bool]:
+    """Return the place of a relation among ``relation_names``, and whether it is read backwards.
 
     >>> graph = KnowledgeGraph.from_triples([("a", "favorite movie", "b")])
-    >>> relation_id(URIRef(NAMESPACE + "favorite%20movie"), graph)
-    0
+    >>> relation_of(URIRef(NAMESPACE + "favorite%20movie"), graph)
+    (0, False)
     """
     text, names = plain(term), graph.schema.labelled_names
-    if text not in names and text not in map(label_of, names):
+    known = (*names, *graph.schema.backwards)
+    if text not in known and text not in map(label_of, known):
         text = unquote(text)
     if term == RDF.type and text not in names:
         raise InputError(
             "The graph has no relation 'a' (rdf:type): it keeps types apart from its relations, "
             "so leave it out; relations already say which types may stand at their ends."
         )
-    return RelationId(names.index(find_relation(graph, text)))
+    name, backwards = read_relation(graph, text)
+    return RelationId(names.index(name)), backwards

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.labels import label_of
-from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
+from knowledge_sheaves.graph.names import End, Place, find_entity, read_relation
 from knowledge_sheaves.query.language.names import sparql_name
 from knowledge_sheaves.query.language.sparql_text import check_length
 
@@ -76,7 +76,7 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
     if len(words) == 3:
         return _join(words, 1, 2)
     labels = frozenset((graph.labels or {}).values())
-    names = graph.schema.labelled_names
+    names = (*graph.schema.labelled_names, *graph.schema.backwards)
     relations = frozenset(names) | frozenset(filter(None, map(label_of, names)))
 
     def is_entity(text: str) -> bool:
@@ -125,4 +125,6 @@ def _write(row: Sequence[str], graph: KnowledgeGraph) -> str:
         return sparql_name(graph.entities[find_entity(graph, text, [Place(relation, end)])])
 
     ends = term(head, "head"), term(tail, "tail")
-    return f"{ends[0]} {sparql_name(find_relation(graph, relation))} {ends[1]}"
+    name, backwards = read_relation(graph, relation)
+    first, last = reversed(ends) if backwards else ends
+    return f"{first} {sparql_name(name)} {last}"

@@ -25,7 +25,7 @@ from knowledge_sheaves.query.language.names import (
     has_types,
     places,
     plain,
-    relation_id,
+    relation_of,
     type_name,
 )
 from knowledge_sheaves.query.language.sparql_patterns import (
@@ -272,14 +272,16 @@ class _Reader:
         if isinstance(path, RdfVariable):
             raise InputError(unsupported(f"The variable ?{path} in the place of a relation"))
         if path == RDF.type:  # what stands behind it is a type, and would be an unknown entity
-            relation_id(path, self.graph)
+            relation_of(path, self.graph)
         first, last = self._term(head, places(path, "head")), self._term(tail, places(path, "tail"))
         return self._edges(first, path, last)
 
     def _edges(self, head: Term, path: Any, tail: Term) -> list[Pattern]:
         match path:
             case URIRef():
-                return [Pattern((Edge(head, relation_id(path, self.graph), tail),))]
+                relation, backwards = relation_of(path, self.graph)
+                ends = (tail, head) if backwards else (head, tail)
+                return [Pattern((Edge(ends[0], relation, ends[1]),))]
             case InvPath():
                 return self._edges(tail, path.arg, head)
             case AlternativePath():
