@@ -12,6 +12,7 @@ from torch import Tensor
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.beside import has_values
+from knowledge_sheaves.embedding.known import ALL, known_graph
 from knowledge_sheaves.embedding.numbers import are_moderate, check_scores
 from knowledge_sheaves.embedding.search.top import top
 from knowledge_sheaves.errors import InputError
@@ -360,8 +361,11 @@ class Asker:
 
     def read(self, text: str, budget: Budget | None = None) -> ParsedQuery:
         """Read a query in SPARQL or in the short form."""
+        # Where types rule out what was never seen, all that was given has been seen.
+        typed = self.graph.classes is not None
+        graph = known_graph(self.model, self.options.known or ALL) if typed else self.graph
         try:
-            return read(text, self.graph, budget)
+            return read(text, graph, budget)
         except UnknownRelation as error:
             if not has_values(self.model, error.relation):
                 raise

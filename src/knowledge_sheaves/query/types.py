@@ -2,6 +2,10 @@
 
 A relation may join several pairs of types; each is an edge of the schema. `possible_types` narrows
 the types of variables, `readings` lists all ways to choose an edge of the schema for every edge.
+
+Where all entities share one stalk, types are those of `graph.classes`: then a *kind* is a group of
+entities with the same types, and an end of a relation takes those that `graph.possible` leaves open
+or that facts show there. Elsewhere a kind is a type of the schema.
 """
 
 from __future__ import annotations
@@ -9,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
-from knowledge_sheaves.graph.labels import quoted
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
+from knowledge_sheaves.graph.labels import Name, quoted, words
 from knowledge_sheaves.query.pattern import Edge, Pattern, SchemaEdge, Term, Variable
 
 Kinds = frozenset[int]
@@ -35,7 +41,7 @@ def fitting(
     >>> print(fitting([Pattern((Edge(graph.entities.id("Fargo"), 0, "?x"),))], graph)[1])
     'likes' goes from Person to Film, but 'Fargo' at its head is of type Film.
     """
-    if len(graph.schema.types) == 1:
+    if len(graph.schema.types) == 1 and graph.classes is None:
         return list(patterns), None
     kept: list[Pattern] = []
     first: TypeClash | None = None
@@ -50,21 +56,21 @@ def fitting(
 def possible_types(
     pattern: Pattern, graph: KnowledgeGraph, known: Mapping[Variable, Kinds] | None = None
 ) -> dict[Variable, Kinds]:
-    """Return the types that each variable may have; none left for one is a `TypeClash`.
+    """Return the kinds that each variable may have; none left for one is a `TypeClash`.
 
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "likes", "Fargo")], types={"Julia": "Person", "Fargo": "Film"})
     >>> possible_types(Pattern((Edge("?y", 0, "?x"),)), graph)
     {'?y': frozenset({0}), '?x': frozenset({1})}
     """
-    anything = frozenset(range(len(graph.schema.types)))
+    anything = _kinds(graph)
     found = {**dict.fromkeys(pattern.variables, anything), **(known or {})}
     for variable, entity in pattern.bound.items():
         found[variable] = found.get(variable, anything) & _own(entity, graph)
         if not found[variable]:
             name = quoted(graph.name(entity))
             raise TypeClash(f"{variable} is said to be {name}, whose type it cannot have.")
-    before: dict[Variable, Kinds] = {}
+    before: dict[Variable, Kinds] | None = None  # what has no variables is looked at once
     while found != before:
         before = dict(found)
         for edge in pattern.edges:
@@ -74,15 +80,48 @@ def possible_types(
 
 def _narrow(edge: Edge, found: dict[Variable, Kinds], graph: KnowledgeGraph) -> None:
     ends = [found[t] if isinstance(t, Variable) else _own(t, graph) for t in edge.terms]
-    pairs = _pairs(edge, graph)
-    fit = [(h, t) for h, t in pairs if h in ends[0] and t in ends[1]]
-    if edge.head == edge.tail:
-        fit = [(h, t) for h, t in fit if h == t]
-    if not fit:
-        raise TypeClash(_sentence(edge, ends, pairs, graph))
-    for place, term in enumerate(edge.terms):
+    fit = _fit(edge, ends, graph)
+    if edge.head == edge.tail and graph.classes is not None:
+        fit = [fit[0] & fit[1]] * 2
+    if not all(fit):
+        raise TypeClash(_sentence(edge, ends, graph))
+    for term, kinds in zip(edge.terms, fit, strict=True):
         if isinstance(term, Variable):
-            found[term] = frozenset(pair[place] for pair in fit)
+            found[term] = kinds
+
+
+def _fit(edge: Edge, ends: Sequence[Kinds], graph: KnowledgeGraph) -> list[Kinds]:
+    """What is left of the kinds of both ends by what the relation joins."""
+    if graph.classes is not None:
+        return [own & taken for own, taken in zip(ends, _taken(edge, graph), strict=True)]
+    pairs = ((h, t) for h, t in _pairs(edge, graph) if h in ends[0] and t in ends[1])
+    fit = [(h, t) for h, t in pairs if h == t or edge.head != edge.tail]
+    return [frozenset(pair[place] for pair in fit) for place in (0, 1)]
+
+
+def _taken(edge: Edge, graph: KnowledgeGraph) -> list[Kinds]:
+    """The kinds that a relation takes at its head, and at its tail."""
+    if graph.classes is not None:
+        return [_open(edge, end, graph) for end in _ENDS]
+    pairs = _pairs(edge, graph)
+    return [frozenset(pair[place] for pair in pairs) for place in (0, 1)]
+
+
+def _open(edge: Edge, end: str, graph: KnowledgeGraph) -> Kinds:
+    """The groups that may stand at an end, those included that what follows from facts shows."""
+    assert graph.classes is not None
+    parts = graph.schema.edges(graph.schema.relation_names[edge.relation])
+    mask = np.array(graph.possible[end][parts].any(0))
+    if graph.closed is not graph:
+        mask[graph.classes.groups[0][_at(edge, end, graph.closed)]] = True
+    return frozenset(np.flatnonzero(mask).tolist())
+
+
+def _at(edge: Edge, end: str, graph: KnowledgeGraph) -> IntArray:
+    """The entities at an end of the facts of a relation."""
+    parts = graph.schema.edges(graph.schema.relation_names[edge.relation])
+    rows = graph.triples[np.isin(graph.triples[:, 1], parts)]
+    return np.unique(rows[:, 2 * _ENDS.index(end)])
 
 
 def _prune(pattern: Pattern, types: Mapping[Variable, Kinds], graph: KnowledgeGraph) -> Pattern:
@@ -147,8 +186,15 @@ def _fitting_parts(
             yield SchemaEdge(part), new
 
 
+def _kinds(graph: KnowledgeGraph) -> Kinds:
+    if graph.classes is not None:
+        return frozenset(range(graph.classes.groups[1].shape[0]))
+    return frozenset(range(len(graph.schema.types)))
+
+
 def _own(entity: int, graph: KnowledgeGraph) -> Kinds:
-    return frozenset([int(graph.entity_types[entity])])
+    of = graph.entity_types if graph.classes is None else graph.classes.groups[0]
+    return frozenset([int(of[entity])])
 
 
 def _pairs(edge: Edge, graph: KnowledgeGraph) -> list[tuple[int, int]]:
@@ -158,27 +204,60 @@ def _pairs(edge: Edge, graph: KnowledgeGraph) -> list[tuple[int, int]]:
     return [(int(ends.heads[part]), int(ends.tails[part])) for part in parts]
 
 
-def _sentence(
-    edge: Edge, ends: Sequence[Kinds], pairs: Sequence[tuple[int, int]], graph: KnowledgeGraph
-) -> str:
-    def types(kinds: Iterable[int]) -> str:
-        return " or ".join(sorted(graph.schema.types[kind].said for kind in kinds))
-
+def _sentence(edge: Edge, ends: Sequence[Kinds], graph: KnowledgeGraph) -> str:
     def said(place: int) -> str:
         term: Term = edge.terms[place]
         if isinstance(term, Variable):
-            return f"{term} at its {_ENDS[place]} must be of type {types(ends[place])} elsewhere"
-        name = quoted(graph.name(term))
-        return f"{name} at its {_ENDS[place]} is of type {types(ends[place])}"
+            kinds = _either(_said_of(ends[place], graph))
+            return f"{term} at its {_ENDS[place]} must be of type {kinds} elsewhere"
+        kinds = " and ".join(sorted(_words(kind, graph) for kind in graph.types_of(term)))
+        return f"{quoted(graph.name(term))} at its {_ENDS[place]} is of type {kinds}"
 
-    wrong = [place for place in (0, 1) if not any(pair[place] in ends[place] for pair in pairs)]
-    goes = sorted({f"from {types([head])} to {types([tail])}" for head, tail in pairs})
-    shown = " or ".join(goes) if len(goes) <= _MOST_PAIRS else f"between {len(goes)} other pairs"
-    name = quoted(graph.schema.labelled_names[edge.relation])
+    taken = _taken(edge, graph)
+    wrong = [place for place in (0, 1) if not taken[place] & ends[place]]
+    name, goes = quoted(graph.schema.labelled_names[edge.relation]), _goes(edge, graph)
     if edge.head == edge.tail and not wrong:
-        return f"{name} goes {shown}, never back to the same type, so {edge.head} cannot be both."
-    return f"{name} goes {shown}, but {' and '.join(map(said, wrong or (0, 1)))}."
+        return f"{name} goes {goes}, never back to the same type, so {edge.head} cannot be both."
+    return f"{name} goes {goes}, but {' and '.join(map(said, wrong or (0, 1)))}."
+
+
+def _goes(edge: Edge, graph: KnowledgeGraph) -> str:
+    """Which types a relation joins, in words."""
+    if graph.classes is not None:
+        head, tail = (_either(_said_at(edge, end, graph)) for end in _ENDS)
+        return f"from {head} to {tail}"
+    types = [kind.said for kind in graph.schema.types]
+    goes = sorted({f"from {types[head]} to {types[tail]}" for head, tail in _pairs(edge, graph)})
+    return " or ".join(goes) if len(goes) <= _MOST else f"between {len(goes)} other pairs"
+
+
+def _said_at(edge: Edge, end: str, graph: KnowledgeGraph) -> list[str]:
+    """The types at an end of a relation: what is said of it, or else what its facts show."""
+    assert graph.classes is not None
+    said = graph.classes.said.heads if end == "head" else graph.classes.said.tails
+    name = graph.schema.relation_names[edge.relation]
+    kinds = said[name] if name in said else graph.types_at(_at(edge, end, graph))
+    return [_words(kind, graph) for kind in kinds]
+
+
+def _said_of(kinds: Kinds, graph: KnowledgeGraph) -> list[str]:
+    """The types of kinds by what people call them."""
+    if graph.classes is None:
+        return [graph.schema.types[kind].said for kind in kinds]
+    columns = graph.classes.groups[1][sorted(kinds)].sum(0)
+    names = graph.classes.names.names(np.flatnonzero(columns))
+    return [_words(name, graph) for name in names]
+
+
+def _words(kind: str, graph: KnowledgeGraph) -> str:
+    return words(Name(kind, graph.type_label(kind)))
+
+
+def _either(types: Iterable[str]) -> str:
+    every = sorted(types)
+    return " or ".join(every) if len(every) <= _MOST else f"one of {len(every)} types"
 
 
 _ENDS = ("head", "tail")
-_MOST_PAIRS = 4
+_MOST = 4
+"""So many types, or pairs of them, are named."""
