@@ -25,8 +25,12 @@ def test_facts_are_asked_in_full_and_shown_as_a_table(sheaves: Sheaves, trained:
     assert number > 10
     assert f" {number} " in sheaves("query", trained, COUNT, "--facts-only")[1]
     assert sheaves("query", trained, "ASK { :virus ?p ?o }", "--facts-only")[1] == "yes\n"
-    nothing = "SELECT ?x { ?x :treats :nothing_at_all }"
+    nothing = "SELECT ?x { ?x :treats :virus }"
     assert sheaves("query", trained, nothing, "--facts-only")[1] == "No answers.\n"
+    misspelt = "SELECT ?x { ?x :treats :virsu }"
+    code, out, err = sheaves("query", trained, misspelt, "--facts-only")
+    assert code
+    assert "virus" in err
 
 
 def test_facts_only_predicts_nothing(sheaves: Sheaves, trained: Path) -> None:

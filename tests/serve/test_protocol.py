@@ -228,7 +228,18 @@ def test_an_answer_can_be_asked_about(client: httpx.Client) -> None:
 def test_an_unknown_name_is_an_error_of_a_prediction_and_no_fact(client: httpx.Client) -> None:
     query = {"query": "ASK { :Zoe :knows :Bob }"}
     assert client.get("/predicted", params=query).status_code == 400
-    assert client.get("/sparql", params=query).json()["boolean"] is False
+    found = client.get("/sparql", params=query)
+    assert found.json()["boolean"] is False
+    assert found.headers["Sheaves-Notes"] == "No single thing in the model is called 'Zoe'."
+
+
+@pytest.mark.parametrize("address", ["/sparql", "/predicted"])
+def test_labels_are_names_at_both_addresses(client: httpx.Client, address: str) -> None:
+    for name in ("<Joel Coen>", ":Joel%20Coen", "<urn:name:Joel%20Coen>"):
+        query = {"query": f"ASK {{ :Fargo <made by> {name} }}"}
+        found = client.get(address, params=query)
+        assert found.json()["boolean"] is True
+        assert "Sheaves-Notes" not in found.headers
 
 
 def test_an_error_is_no_page_and_json_stays_json(client: httpx.Client) -> None:

@@ -33,10 +33,10 @@ def show_full(asker: Asker, text: str, form: str | None, facts_only: bool = Fals
         written = result.data.decode()
         typer.echo(written, nl=not written.endswith("\n"))
     elif result.kind == "ask":
-        say("yes" if result else "no")
+        say("\n".join(["yes" if result else "no", *result.notes]))
     elif result.kind == "graph":
         say(result.serialize("nt").decode().rstrip())
     elif rows := list(result.rows()):
         print_table("", rows, " ".join(result.notes))
     else:
-        typer.echo("No answers.")
+        typer.echo("\n".join(["No answers.", *result.notes]))

@@ -22,6 +22,7 @@ from knowledge_sheaves.query.full.blocks import check_service, read_block
 from knowledge_sheaves.query.full.context import context_of
 from knowledge_sheaves.query.full.functions import Functions
 from knowledge_sheaves.query.full.groups import Element, Groups
+from knowledge_sheaves.query.full.meant import with_meant
 from knowledge_sheaves.query.full.predictions import Row, answer_block, rows_handed
 from knowledge_sheaves.query.full.results import Result, kind_of, write
 from knowledge_sheaves.query.full.store import FactStore
@@ -81,8 +82,8 @@ class Sparql:
         """Answer a query in SPARQL or in the short form.
 
         ``form`` says how the result is written, which saves writing it twice. With ``facts_only``
-        blocks of predictions are refused. The graphs are those of the SPARQL protocol: they replace
-        what FROM says.
+        blocks of predictions are refused, and names that nobody has; else a note says so. The
+        graphs are those of the SPARQL protocol: they replace what FROM says.
         """
         budget = budget or self.asker.options.budget()
         written = text if is_sparql(text) else to_sparql(text, self.asker.graph)
@@ -92,7 +93,7 @@ class Sparql:
                 "The query asks for predictions (SERVICE, or a word of ks:), and the facts only "
                 "are wanted: leave one of the two out."
             )
-        return _Run(self, read, budget, default_graphs, named_graphs).go(form)
+        return _Run(self, read, budget, default_graphs, named_graphs).go(form, strict=facts_only)
 
 
 class _Run:
@@ -116,12 +117,14 @@ class _Run:
                 "named_graphs": [ox.NamedNode(iri) for iri in named_graphs],
             }
 
-    def go(self, form: str | None) -> Result:
+    def go(self, form: str | None, *, strict: bool) -> Result:
         """Answer the blocks, then the whole."""
         for block in self.groups.blocks:
             check_service(block, self.text)
         self._check_graphs()
         self._check_syntax()
+        self.text, notes = with_meant(self.text, self.facts, self.budget, strict)
+        self.notes |= dict.fromkeys(notes)
         for block in self.groups.blocks:
             self._answer(block)
         written = self._written(0, len(self.text.tokens))

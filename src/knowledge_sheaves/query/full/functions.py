@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from pyoxigraph import Literal, NamedNode
 
 from knowledge_sheaves.errors import InputError
@@ -17,14 +18,13 @@ from knowledge_sheaves.query.asking import Asker, queries_at_once, scores_of
 from knowledge_sheaves.query.batches import slices
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.full.predictions import NODE, _entity, node
-from knowledge_sheaves.query.full.text import KS
+from knowledge_sheaves.query.full.roles import PROBABILITY
 from knowledge_sheaves.query.language.iris import name_of
 from knowledge_sheaves.query.pattern import Edge, Entity, Pattern, Query, RelationId, Variable
 from knowledge_sheaves.query.results import XSD
 from knowledge_sheaves.query.shown import fact_chances
 from knowledge_sheaves.query.types import TypeClash, possible_types
 
-PROBABILITY = f"{KS}probability"
 MOST_SCORED = 100_000
 _ASKED = Variable("?.fact")
 
@@ -63,6 +63,7 @@ class Functions:
             self.too_many = True
         return None
 
+    @torch.no_grad()
     def score(self) -> bool:
         """Score what is waiting; return whether there was something."""
         if self.too_many:

@@ -114,7 +114,8 @@ class _Asking:
             raise InputError(
                 f"The block at {self.block.place} would be asked {len(rows):,} times, once for "
                 f"every value of {' '.join(self.handed)} around it, more than {MOST_BINDINGS:,}: "
-                "bind fewer before it."
+                "bind fewer before it, or put the triples behind it into OPTIONAL { … }, which is "
+                "joined with its answers afterwards."
             )
         asked = [(row, self._query(row)) for row in rows]
         queries = [(row, query) for row, query in asked if query is not None]

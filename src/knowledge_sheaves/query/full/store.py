@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Literal as OneOf
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from knowledge_sheaves.query.language.iris import BLANK, iri_of
 
 TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 LABEL = NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
+_PLACES = ("subject", "predicate", "object")
 LARGE = 100_000
 """From how many facts on the store is kept in the model's folder."""
 
@@ -75,8 +78,31 @@ class FactStore:
         return cls.of(graph, _known(statements_of(model), graph, known))
 
     def is_name(self, name: str) -> bool:
-        """Whether an entity, a relation or a type is called so."""
-        return name in self.graph.entities or name in self._others
+        """Whether an entity, a relation or a type is called so, by name or by label."""
+        return name in self.graph.entities or self.is_other(name) or name in self._all_labels
+
+    def is_other(self, name: str) -> bool:
+        """Whether a relation or a type has this name."""
+        return name in self._others
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """The labels of entities."""
+        return frozenset((self.graph.labels or {}).values())
+
+    @cached_property
+    def _all_labels(self) -> frozenset[str]:
+        relations = (name.label for name in self.graph.schema.labelled_names)
+        types = map(self.graph.type_label, self.graph.type_names)
+        return self.labels.union(filter(None, relations), filter(None, types))
+
+    def holds(self, iri: str, *places: OneOf["subject", "predicate", "object"]) -> bool:
+        """Whether a statement has an IRI in one of these places."""
+        node = NamedNode(iri)
+        return any(
+            next(self.store.quads_for_pattern(*(node if p == at else None for p in _PLACES)), None)
+            for at in places
+        )
 
     def has_graph(self, iri: str) -> bool:
         """Whether there is a named graph of this name."""

@@ -143,16 +143,22 @@ def read_text(text: str, is_name: Callable[[str], bool]) -> Text:
 
 
 def _scan(text: str, is_name: Callable[[str], bool]) -> Iterator[Token]:
-    start = 0
+    start, brackets = 0, [""]
     while match := _TOKEN.search(text, start):
         kind, piece = str(match.lastgroup), match[0]
         inside = piece[1:-1]
         # Between < and > of two comparisons may stand what looks like a name of ours.
         compares = kind == "loose" or (kind == "iri" and inside[:1] in "?$" and inside)
+        # Triples stand in braces, comparisons in round brackets.
+        compares = compares and not (kind == "loose" and brackets[-1] in ("{", "["))
         if compares and not (is_name(inside) or is_name(unquote(inside))):
             kind, piece = "operator", "<=" if inside.startswith("=") else "<"
         start = match.start() + len(piece)
-        yield Token("iri" if kind == "loose" else kind, piece, match.start())
+        if piece in _CLOSING:
+            brackets.append(piece)
+        elif piece in _CLOSING.values() and len(brackets) > 1:
+            brackets.pop()
+        yield Token(kind, piece, match.start())
 
 
 def _check(text: str, tokens: Sequence[Token]) -> None:
@@ -251,9 +257,9 @@ class _Reader:
         return number
 
     def _token(self, token: Token) -> Token:
-        if token.kind not in ("iri", "name"):
+        if token.kind not in ("iri", "loose", "name"):
             return token
-        iri = self._iri(_unescape(token.text[1:-1])) if token.kind == "iri" else self._name(token)
+        iri = self._name(token) if token.kind == "name" else self._iri(token)
         # An escape may stand for a sign that ends an IRI: what follows it would be read as SPARQL.
         if not is_valid(iri):
             where = place(self.text, token.start)
@@ -272,10 +278,12 @@ class _Reader:
         whole = self.prefixes[prefix] + re.sub(r"\\(.)", r"\1", local)
         return self._known(whole)
 
-    def _iri(self, text: str) -> str:
+    def _iri(self, token: Token) -> str:
+        text = _unescape(token.text[1:-1])
         if self.is_name(text):
             return iri_of(text)
-        return self._known(self._absolute(text))
+        # What has signs that no IRI has, such as blanks, is a name of ours.
+        return self._known(NAMESPACE + text if token.kind == "loose" else self._absolute(text))
 
     def _absolute(self, text: str) -> str:
         """An IRI with its scheme; without a base, what has none is a name of ours."""

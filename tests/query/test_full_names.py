@@ -1,0 +1,202 @@
+"""Names over the facts mean what they mean in a plain pattern: labels too, and nothing silently."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
+from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.readers import load
+from knowledge_sheaves.query import Asker, Options
+from knowledge_sheaves.query.full import Sparql
+
+FACTS = [
+    ("C:1", "CtD", "D:1"),
+    ("C:2", "CtD", "D:1"),
+    ("C:2", "CtD", "D:2"),
+    ("C:1", "CpD", "D:2"),
+    ("C:1", "CcSE", "S:1"),
+    ("P:1", "bought", "C:1"),
+]
+KINDS = {"C": "Drug", "D": "Disease", "S": "Effect", "P": "Person"}
+LABELS = {
+    "C:1": "Salbutamol",
+    "C:2": "Montelukast",
+    "D:1": "asthma",
+    "D:2": "fever",
+    "S:1": "fever",
+    "P:1": "Customer 12",
+}
+RELATIONS = {"CtD": "treats", "CpD": "palliates", "CcSE": "can cause"}
+
+
+def made() -> Sparql:
+    torch.manual_seed(0)
+    types = {name: KINDS[name[0]] for fact in FACTS for name in (fact[0], fact[2])}
+    graph = KnowledgeGraph.from_triples(
+        FACTS, types=types, labels=LABELS, relation_labels=RELATIONS
+    )
+    model = SheafEmbedding(model_config("complex", dim=8), graph)
+    return Sparql(Asker(model, Options(tau=1.0)))
+
+
+@pytest.fixture(scope="module")
+def sparql() -> Sparql:
+    return made()
+
+
+def rows(sparql: Sparql, text: str) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in sparql.run(text).rows()), key=str)
+
+
+BY_LABEL = {
+    "?x :treats :asthma": "?x :CtD <D:1>",
+    "?x a :Drug ; :treats <asthma> , :fever .": "?x a :Drug ; :CtD <D:1> , <D:2> .",
+    "?x :can\\ cause :fever": "?x :CcSE <S:1>",
+    "?x <can cause> :fever": "?x :CcSE <S:1>",
+    "?x <urn:name:treats> <urn:name:asthma>": "?x :CtD <D:1>",
+    ":fever ^:can%20cause ?x": "<S:1> ^:CcSE ?x",
+    ":Salbutamol :treats/^:treats ?x": "<C:1> :CtD/^:CtD ?x",
+    "?x (:treats|<can cause>)+ ?y": "?x (:CtD|:CcSE)+ ?y",
+    "<Customer 12> :bought ?x": "<P:1> :bought ?x",
+    "<Customer 12> :bought/(<can cause>|:treats) ?x": "<P:1> :bought/(:CcSE|:CtD) ?x",
+    "<Customer 12> :bought [ :treats ?x ]": "<P:1> :bought [ :CtD ?x ]",
+    "?y :bought ?x FILTER(?y = <Customer 12>)": "?y :bought ?x FILTER(?y = <P:1>)",
+    "VALUES ?y { <Customer 12> } ?y :bought ?x": "VALUES ?y { <P:1> } ?y :bought ?x",
+    "?x ?r :asthma FILTER(?r IN (:treats, :bought))": "?x ?r <D:1> FILTER(?r = :CtD)",
+    "?x ?r ?y FILTER NOT EXISTS { ?x :treats :fever }": (
+        "?x ?r ?y FILTER NOT EXISTS { ?x :CtD <D:2> }"
+    ),
+    "{ SELECT ?x (IF(true, :asthma, 1) AS ?y) { ?x :treats ?z } }": (
+        "{ SELECT ?x (<D:1> AS ?y) { ?x :CtD ?z } }"
+    ),
+    "?x :bought ?z BIND(ks:probability(?z, :palliates, :asthma) AS ?y)": (
+        "?x :bought ?z BIND(ks:probability(?z, :CpD, <D:1>) AS ?y)"
+    ),
+    "?x :CpD ?z BIND(ks:probability(:Salbutamol, <can cause>, :fever) AS ?y)": (
+        "?x :CpD ?z BIND(ks:probability(<C:1>, :CcSE, <S:1>) AS ?y)"
+    ),
+}
+
+
+@pytest.mark.parametrize("pattern", BY_LABEL)
+def test_a_label_is_a_name(sparql: Sparql, pattern: str) -> None:
+    text = "SELECT * { %s }"
+    expected = sparql.run(text % BY_LABEL[pattern])
+    assert expected
+    found = sparql.run(text % pattern)
+    assert sorted(map(str, found.rows())) == sorted(map(str, expected.rows()))
+    assert not found.notes
+
+
+def test_every_form_and_blocks_take_labels(sparql: Sparql) -> None:
+    assert sparql.run("ASK { :Salbutamol :treats :asthma }", facts_only=True)
+    assert rows(sparql, "SELECT (COUNT(*) AS ?n) { ?x :treats :asthma }") == [(2,)]
+    assert sparql.run("DESCRIBE :asthma")
+    built = sparql.run("CONSTRUCT { ?x :cures ?y ; :treats ?y } WHERE { ?x :treats ?y }")
+    assert {str(triple[1]) for triple in built} == {"<urn:name:cures>", "<urn:name:CtD>"}
+    text = """SELECT ?x ?y { ?x :treats :asthma
+        SERVICE ks:predict { ?x :palliates ?y . ks:answers ks:top 1 } }"""
+    assert rows(sparql, text) == rows(sparql, text.replace(":treats", ":CtD"))
+    assert len(rows(sparql, text)) == 2
+
+
+UNKNOWN = {
+    "SELECT * { ?x :treets :asthma }": "no relation 'treets'; did you mean 'treats' (CtD)?",
+    "SELECT * { ?x :price ?p }": "There is no relation 'price'",
+    "SELECT * { ?x :treats|:cures ?p }": "There is no relation 'cures'",
+    "SELECT * { ?x :asthma ?p }": "There is no relation 'asthma'",
+    "SELECT * { ?x :CtD :nonsense }": "No entity has the name or label 'nonsense'.",
+    "SELECT * { <Customer 13> :bought ?y }": "did you mean 'Customer 12' (P:1)?",
+    "SELECT * { ?x :treats :astma }": "did you mean 'asthma' (D:1)?",
+    "SELECT * { ?x a :Drog }": "Unknown type 'Drog'; did you mean 'Drug'?",
+    "SELECT * { ?x ?p :fever }": "2 entities have the label 'fever'",
+    "DESCRIBE :astma": "did you mean 'asthma' (D:1)?",
+    "SELECT * { GRAPH :g { ?s ?p ?o } }": "The model has no graph 'g'.",
+    "SELECT * { ?x ?r ?y FILTER(ks:probability(?x, :treets, ?y) > 0) }": "no relation 'treets'",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_what_nobody_is_called_is_refused(sparql: Sparql, text: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        sparql.run(text, facts_only="ks:" not in text)
+    assert UNKNOWN[text] in str(refusal.value)
+
+
+def test_elsewhere_it_is_no_fact_and_a_note_says_so(sparql: Sparql) -> None:
+    found = sparql.run("ASK { ?x :treets :asthma }")
+    assert not found
+    assert found.notes == ("No single thing in the model is called 'treets'.",)
+
+
+def test_programs_may_ask_for_names_that_are_not_there(sparql: Sparql) -> None:
+    """A whole IRI, and a row of VALUES, may come from another store: a note says so."""
+    found = sparql.run("SELECT * { <urn:name:Nobody> :treats ?y }", facts_only=True)
+    assert not found
+    assert found.notes == ("No single thing in the model is called 'Nobody'.",)
+    rows_of = "SELECT * { VALUES ?x { :Nobody :Salbutamol } ?x :treats ?y }"
+    found = sparql.run(rows_of, facts_only=True)
+    assert rows(sparql, "SELECT ?y { VALUES ?x { :Nobody <C:1> } ?x :treats ?y }") == [("D:1",)]
+    assert found.notes == ("No single thing in the model is called 'Nobody'.",)
+    many = " ".join(f":N{number}" for number in range(2_000))
+    (note,) = sparql.run(f"ASK {{ VALUES ?x {{ {many} }} ?x :treats ?y }}").notes
+    assert note.endswith("'N4' and 1,995 more.")
+    assert not sparql.run("SELECT * { <http://example.org/x> ?p ?o }").notes
+    built = "CONSTRUCT { ?x :is :here } WHERE { ?x :treats ?y }"
+    assert not sparql.run(built, facts_only=True).notes
+
+
+def test_names_beside_the_facts_are_known(tmp_path: Path) -> None:
+    """Properties of literals and graphs are neither relations nor entities."""
+    file = tmp_path / "graph.nq"
+    name = "http://www.w3.org/2000/01/rdf-schema#label"
+    file.write_text(
+        "<urn:name:a> <urn:name:r> <urn:name:b> <urn:name:g> .\n"
+        '<urn:name:a> <urn:name:price> "5" .\n'
+        f'<urn:name:b> <{name}> "price" .\n',
+        encoding="utf-8",
+    )
+    data = load(file)
+    model = SheafEmbedding(model_config("complex", dim=4), data.train)
+    model.info = ModelInfo.of(data)
+    sparql = Sparql(Asker(model))
+    for text in ("?x :price ?p", "GRAPH :g { ?s ?p ?o }", "?x :r <price>"):
+        found = sparql.run(f"ASK {{ {text} }}", facts_only=True)
+        assert found
+        assert not found.notes
+
+
+def test_a_name_of_an_entity_goes_before_labels() -> None:
+    graph = KnowledgeGraph.from_triples([("a", "r", "b")], labels={"a": "b"})
+    model = SheafEmbedding(model_config("complex", dim=4), graph)
+    assert Sparql(Asker(model)).run("ASK { ?x :r :b }")
+
+
+def test_a_label_has_its_signs_in_comparisons_too(sparql: Sparql) -> None:
+    text = "SELECT ?a { VALUES (?a ?b ?c) { (1 2 3) (3 2 1) } FILTER(?a <?b && ?c> ?b) }"
+    assert rows(sparql, text) == [(1,)]
+
+
+def test_a_block_with_too_much_around_it_names_the_cure(
+    sparql: Sparql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knowledge_sheaves.query.full.predictions.MOST_BINDINGS", 3)
+    text = """SELECT ?x ?n { SERVICE ks:predict { ?x :treats :asthma . ks:answers ks:top 2 }
+        %s }"""
+    with pytest.raises(InputError, match=r"OPTIONAL \{ … \}"):
+        sparql.run(text % "?x rdfs:label ?n")
+    found = rows(sparql, text % "OPTIONAL { ?x rdfs:label ?n }")
+    assert sorted(str(name) for _, name in found) == ["Montelukast", "Salbutamol"]
+
+
+def test_a_probability_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = "SELECT ?p { ?x :palliates ?y BIND(ks:probability(?x, :treats, :asthma) AS ?p) }"
+        assert rows(made(), text)
