@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from knowledge_sheaves.cli.ask import Completer
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.evaluation.trust import keep_trust
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options
 from knowledge_sheaves.query.asking import Asker
@@ -291,3 +293,20 @@ def test_a_fact_of_any_split_is_known_unless_training_alone_counts(
     for given, known in ((), "test"), (("--known", "train"), None):
         answers = json.loads(sheaves(*asked, *given)[1])["answers"]
         assert {each["name"]: each["known"] for each in answers}[tail] == known
+
+
+def test_a_set_that_is_not_shown_whole_says_so(
+    sheaves: Sheaves, trained: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(trained, folder)
+    keep_trust(SheafEmbedding.load(folder), folder, questions=False)
+    asked = ("query", folder, "virus causes ?x", "--coverage", "0.99")
+    _, out, _ = sheaves(*asked, "--json")
+    document = json.loads(out)
+    size = document["coverage"]["size"]
+    assert size > 3, document
+    whole, few = (" ".join(sheaves(*asked, *more)[1].split()) for more in ((), ("--top", "3")))
+    assert f"The first {size} new answers hold the missing one" in whole
+    assert "of them are shown" not in whole
+    assert f"3 of them are shown: --top {size} shows all." in few

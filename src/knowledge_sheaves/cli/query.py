@@ -107,9 +107,9 @@ def query(
 
     The probability of an answer is calibrated on validation facts, and a line below says how far
     to trust it; the energy is what is left when all unknowns are chosen as well as they can be
-    (for chaining, of more than one edge, -log of the score). --json
-    prints the W3C's SPARQL results format with rank, energy and probability added. With
-    --facts-only, or where the query has blocks SERVICE ks:predict { … }, it may be any SPARQL.
+    (for chaining it is -log of the score). --json prints the W3C's SPARQL results format with
+    rank, energy and probability added. With --facts-only, or where the query has blocks
+    SERVICE ks:predict { … }, it may be any SPARQL.
 
     \b
     Examples:
@@ -265,8 +265,14 @@ class Result:
 
     def _note(self, answers: Answers) -> str:
         notes = " ".join([f"Solved by {answers.solver}.", *answers.notes])
-        below = [answers.trust, "" if self.cover is None else str(self.cover)]
-        return "\n".join([notes, *filter(None, below)])
+        return "\n".join([notes, *filter(None, (answers.trust, self._covered(answers)))])
+
+    def _covered(self, answers: Answers) -> str:
+        if self.cover is None:
+            return ""
+        size = self.cover.size or 0
+        more = f" {len(answers)} of them are shown: --top {size} shows all."
+        return f"{self.cover}{more if len(answers) < size else ''}"
 
 
 def _source(text: str | None, file: Path | None, jsonl: Path | None) -> str | None:

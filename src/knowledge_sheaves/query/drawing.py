@@ -162,7 +162,7 @@ def _beyond_edges(explanation: Explanation) -> Iterator[str]:
 def _candidate(witness: Witness) -> Iterator[str]:
     for other in witness.others:
         if other.probability is not None:
-            yield f"{said(other.name)} (probability {other.probability:.3g})"
+            yield f"{said(other.name)} (weight {other.probability:.3g})"
         else:
             yield f"{said(other.name)} (energy {other.energy:.3g})"
 
