@@ -4,10 +4,14 @@ python experiments/calibration.py build/codex build/fb build/hetionet
 
 How often a first answer counts, and what counts beside its score: its place; of larger questions
 the second new answer's score, how well relations are found, what became of questions with the same
-relations, and that some questions have no answer. Half of the questions are judged by a fit on the
-other half: the expected calibration error of first answers and of the first ten, and the log-loss
-of first answers. Of larger questions the mean probability of the first answer to other questions
-that have none stands last. Nothing is written; test facts are not looked at.
+relations, how often known facts have the answer there, that some questions have no answer, and
+weights for each shape of questions.
+
+Of single facts half of the questions are judged by a fit on the other half: the expected
+calibration error of first answers and of the first ten, and the log-loss of first answers. Larger
+questions that need one half of the validation facts are judged by a fit on those that need the
+other half: the error of first answers to `2p` and to `2i`, their log-loss, and the mean probability
+of the first answer to questions that have none. Nothing is written; test facts are not looked at.
 """
 
 from __future__ import annotations
@@ -23,11 +27,10 @@ from _common import markdown
 
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.storage import dataset_of, measured
-from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.evaluation import trust
-from knowledge_sheaves.evaluation.betae import TypeQueries
-from knowledge_sheaves.evaluation.query_calibration import drawn_queries
-from knowledge_sheaves.evaluation.trust import ASKED, ask, drawn, unanswerable
+from knowledge_sheaves.evaluation.reliability import SAMPLE
+from knowledge_sheaves.evaluation.trials import sizes, trials
+from knowledge_sheaves.evaluation.trust import ask, unanswerable
 from knowledge_sheaves.query.questions import RISING, TOLD, WEIGHTS
 from knowledge_sheaves.ranking.logistic import (
     Additive,
@@ -51,7 +54,8 @@ from knowledge_sheaves.ranking.trust import (
 
 Choice = tuple[int, tuple[str, ...]]
 """How often a first answer counts, and what counts beside the score and how much is known."""
-PLACE, SECOND, RELATIONS, ALIKE, ABSURD = "place", "second", "relations", "alike", "absurd"
+PLACE, SECOND, RELATIONS, ALIKE = "place", "second", "relations", "alike"
+FAMILIAR, ABSURD, SHAPE = "familiar", "absurd", "shape"
 OF_FACTS: tuple[Choice, ...] = (
     (1, ()),
     (11, ()),
@@ -61,17 +65,15 @@ OF_FACTS: tuple[Choice, ...] = (
     (13, (PLACE,)),
     (15, (PLACE,)),
 )
+EVERY = (PLACE, SECOND, RELATIONS, ALIKE, FAMILIAR, ABSURD, SHAPE)
 OF_QUESTIONS: tuple[Choice, ...] = (
     (1, ()),
-    (5, (PLACE,)),
-    (5, (PLACE, SECOND)),
-    (5, (PLACE, SECOND, RELATIONS)),
-    (5, (PLACE, SECOND, RELATIONS, ALIKE)),
-    (5, (PLACE, SECOND, ALIKE, ABSURD)),
-    (5, (PLACE, SECOND, RELATIONS, ABSURD)),
-    (5, (PLACE, SECOND, RELATIONS, ALIKE, ABSURD)),
-    (11, (PLACE, SECOND, RELATIONS, ALIKE, ABSURD)),
+    *((8, EVERY[: count + 1]) for count in range(len(EVERY) - 1)),
+    (5, EVERY),
+    (8, EVERY),
+    (12, EVERY),
 )
+JUDGED = "2p", "2i"
 
 
 def judged(shown: Any, ranks: Any, right: Any) -> list[float]:
@@ -111,38 +113,60 @@ class Facts:
 
 @dataclass(frozen=True)
 class Questions:
-    """Answers to drawn questions; to some that have none; and to others, which nothing learns."""
+    """Answers to drawn questions, to some that have none, and to those that are judged by them.
+
+    ``judged`` are groups of one type each; ``others`` have no answer either, and nothing learns
+    them.
+    """
 
     answers: trust.Examples
-    questions: Any
     absurd: trust.Examples
+    judged: Sequence[trust.Examples]
     others: trust.Examples
 
     def error(self, times: float, counting: Sequence[str]) -> list[float]:
-        """How good a choice is; each half of the questions is judged by the other."""
-        half, shown = halves(self.questions), np.empty(len(self.questions))
-        nonsense = []
-        for mine in (half, ~half):
-            parts = [self.answers.where(~mine), *([self.absurd] if ABSURD in counting else [])]
-            made = [chosen(part, counting) for part in parts]
-            rows, kinds = np.concatenate([x for x, _ in made]), [k for _, ks in made for k in ks]
-            right, ranks = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
-            counted = np.where(ranks == 0, float(times), 1.0)
-            found = Additive.fit(rows, right, kinds, FIRST + 1, RISING, counted)
-            shown[mine] = found(*chosen(self.answers.where(mine), counting))
-            nonsense.append(found(*chosen(self.others, counting))[self.others.places == 0].mean())
-        told = judged(shown, self.answers.places, self.answers.right)
-        return [*told, float(np.mean(nonsense))]
+        """How good a choice is."""
+        parts = [self.answers, *([self.absurd] if ABSURD in counting else [])]
+        made = [chosen(part, counting) for part in parts]
+        rows, kinds = np.concatenate([x for x, _ in made]), [k for _, ks in made for k in ks]
+        right, ranks = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
+        counted = np.where(ranks == 0, float(times), 1.0)
+        found = Additive.fit(rows, right, kinds, FIRST + 1, RISING, counted)
+        shown = [found(*chosen(each, counting)) for each in (*self.judged, self.others)]
+        first = [each.places == 0 for each in (*self.judged, self.others)]
+        p, y = shown[:-1], [each.right for each in self.judged]
+        errors = [calibration_error(p[i][first[i]], y[i][first[i]]) for i in range(len(p))]
+        both = np.concatenate(first[:-1])
+        loss = log_loss(np.concatenate(p)[both], np.concatenate(y)[both])
+        return [*errors, loss, float(shown[-1][first[-1]].mean())]
+
+
+@dataclass(frozen=True)
+class Halves:
+    """What is learned from questions that need one half of the facts is judged on the other."""
+
+    both: Sequence[Questions]
+
+    def error(self, times: float, counting: Sequence[str]) -> list[float]:
+        """How good a choice is, on average."""
+        return np.mean([each.error(times, counting) for each in self.both], axis=0).tolist()
 
 
 def chosen(answers: trust.Examples, counting: Sequence[str]) -> tuple[Any, list[tuple[str, ...]]]:
     """What probabilities are made of where only some of it counts."""
-    start, end = len(RISING), WEIGHTS - 1 - TOLD
-    parts = {PLACE: slice(start - 1, start), SECOND: slice(start, end), RELATIONS: slice(end, None)}
+    start, end = len(RISING), WEIGHTS - 2 - TOLD
+    parts = {
+        PLACE: slice(start - 1, start),
+        SECOND: slice(start, end),
+        RELATIONS: slice(end, -1),
+        FAMILIAR: slice(-1, None),
+    }
     x = answers.rows.copy()
     for name, part in parts.items():
         x[:, part] *= name in counting
-    return x, [kinds if ALIKE in counting else kinds[:1] for kinds in answers.kinds]
+    # The first of the kinds has weights of its own.
+    one = () if SHAPE in counting else ("any shape",)
+    return x, [one + (kinds if ALIKE in counting else kinds[:1]) for kinds in answers.kinds]
 
 
 def of_facts(judge: SheafEmbedding) -> Facts:
@@ -160,25 +184,29 @@ def of_facts(judge: SheafEmbedding) -> Facts:
     return Facts(columns, sides, groups, found.ranks, found.questions, found.right)
 
 
-def of_questions(judge: SheafEmbedding) -> Questions:
-    """The first answers to questions drawn from validation facts, and to some without an answer."""
-    facts, groups = measure_facts(judge), drawn(judge)
-    asked = ask(judge, groups, facts)
-    absurd = ask(judge, unanswerable(judge, groups), facts).examples
-    again = [g for name, count in ASKED.items() for g in _drawn(judge, name, count)]
-    others = ask(judge, unanswerable(judge, again), facts).examples
-    return Questions(asked.examples, asked.questions, absurd, others)
-
-
-def _drawn(judge: SheafEmbedding, name: str, count: int) -> list[TypeQueries]:
-    try:
-        return drawn_queries(judge, count, seed=1, types=[name])
-    except SheafError:  # the graph has no such questions
-        return []
+def of_questions(judge: SheafEmbedding) -> Halves:
+    """What half of the validation facts tells of questions, and what the other half says to it."""
+    info, found = judge.info, []
+    assert info is not None, "a model with validation facts"
+    held_out = dict(info.held_out)
+    rows = held_out["valid"]
+    half = halves(np.arange(len(rows)))
+    for mine in (half, ~half):
+        info.held_out = {"valid": rows[mine], "test": rows[~mine]}
+        facts, groups = measure_facts(judge), trials(judge, sizes(judge))
+        judged = [trials(judge, {name: SAMPLE}, "test", seed=1) for name in JUDGED]
+        absurd, unlearned = (
+            ask(judge, unanswerable(judge, each), facts).examples
+            for each in (groups, [group for each in judged for group in each])
+        )
+        asked = [ask(judge, each, facts).examples for each in (groups, *judged)]
+        found.append(Questions(asked[0], absurd, asked[1:], unlearned))
+    info.held_out = held_out
+    return Halves(found)
 
 
 def table(
-    models: Sequence[Path], examples: Sequence[Facts | Questions], choices: Sequence[Choice]
+    models: Sequence[Path], examples: Sequence[Facts | Halves], choices: Sequence[Choice]
 ) -> str:
     rows = [
         [

@@ -34,6 +34,7 @@ from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.questions import (
     QuestionTrust,
+    familiar,
     features,
     kinds,
     log_scores,
@@ -43,7 +44,14 @@ from knowledge_sheaves.query.questions import (
 from knowledge_sheaves.ranking import Predictor
 from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.shares import AHEAD, both_sides
-from knowledge_sheaves.ranking.trust import UNMEASURED, Record, Trust, measure_facts, trust_of
+from knowledge_sheaves.ranking.trust import (
+    UNMEASURED,
+    Record,
+    Trust,
+    measure_facts,
+    triple_probabilities,
+    trust_of,
+)
 from knowledge_sheaves.ranking.words import said_of_relation
 from knowledge_sheaves.training import TrainingConfig, train
 
@@ -251,7 +259,8 @@ def test_probabilities_are_the_same_by_an_index(model: SheafEmbedding, tmp_path:
         assert other.scores is not None
         logs, second = log_scores(other.scores.double().numpy()), log_scores(other.second)
         facts = told(trust_of(indexed), indexed.graph.schema, query)
-        rows = features(logs, one.ahead.numpy(), second, facts)
+        there = familiar(indexed.graph, query, other.ids.numpy())
+        rows = features(logs, one.ahead.numpy(), second, facts, there)
         fitted = question_trust(exact.options.start(indexed))
         assert fitted is not None
         own = fitted(rows, [kinds(query, indexed.graph.schema)] * len(rows))
@@ -304,6 +313,27 @@ def test_relations_tell_how_well_their_missing_facts_are_found() -> None:
     query = read("a well ?x", graph).query
     assert isinstance(query, Query)
     assert told(None, graph.schema, query).tolist() == [0, 0, 0, 0]
+
+
+def test_an_answer_is_as_familiar_as_known_facts_have_it_at_the_places_asked_for() -> None:
+    facts = [("a", "r", "x"), ("b", "r", "x"), ("c", "r", "x"), ("x", "s", "a"), ("a", "s", "b")]
+    types = {"a": "Person", "b": "Robot", "c": "Person", "x": "Town"}  # "r" has two parts
+    graph = KnowledgeGraph.from_triples(facts, types=types)
+
+    def of(text: str, *answers: str) -> list[float]:
+        query = read(text, graph).query
+        assert isinstance(query, Query)
+        ids = np.array([[graph.entities.id(name) for name in answer] for answer in answers])
+        return familiar(graph, query, ids).tolist()
+
+    one, two, four = (math.log(n) for n in (1, 2, 4))
+    assert of("a r ?q", "x", "b") == pytest.approx([four, one])
+    assert of("?q r x", "a", "x") == pytest.approx([two, one])
+    # The mean over the edges at the target; those away from it say nothing.
+    assert of("a r ?y . ?y s ?q . ?q r x", "a") == pytest.approx([two])
+    assert of("a r ?q . ?q s a", "x") == pytest.approx([(four + two) / 2])
+    both = "SELECT ?h ?t { ?h <r> ?t }"
+    assert of(both, "ax", "xa") == pytest.approx([(two + four) / 2, one])
 
 
 def test_of_a_column_that_does_not_vary_nothing_is_learned() -> None:
@@ -393,13 +423,17 @@ def test_what_another_version_fitted_of_questions_is_measured_again(
     before, found = dict(model.info.trust), measure_trust(model)
     ((solver, kept),) = found["questions"].items()
     assert QuestionTrust.from_dict(kept).to_dict() == kept
-    for other in (  # one that had a floor, and one that bent by shape
-        {**kept, "weights": kept["weights"][:-2]},
-        {name: each for name, each in kept.items() if name != "shifts"} | {"bends": {}},
+    for number, other in enumerate(
+        (  # one that knew less, one that bent by shape, and two that were damaged
+            {**kept, "weights": kept["weights"][:-2]},
+            {name: each for name, each in kept.items() if name != "shifts"} | {"bends": {}},
+            {**kept, "weights": 3},
+            [1],
+        )
     ):
         model.info.trust = {**found, "questions": {solver: other}}
         assert UNMEASURED in Asker(model).answer(text, top=2, new=True).notes
-        folder = tmp_path / str(len(other["weights"]))
+        folder = tmp_path / str(number)
         model.save(folder)
         assert CliRunner().invoke(app, ["evaluate", str(folder)]).exit_code == 0
         again = Asker.load(folder).answer(text, top=2, new=True)
@@ -460,3 +494,46 @@ def test_first_answers_count_more(model: SheafEmbedding, monkeypatch: pytest.Mon
 
 def first_answers(model: SheafEmbedding) -> Reliability:
     return reliability(model).answers[0]
+
+
+def test_what_the_facts_answer_is_certain_where_something_must_not_hold(
+    model: SheafEmbedding,
+) -> None:
+    measure_trust(model)
+    asked = "virus causes ?x . not ?x isa virus"
+    found = [each for each in Asker(model).answer(asked, top=30) if each.known]
+    assert found
+    assert all(each.probability == 1 for each in found)
+    ignoring = Asker(model, Options("chaining", facts="ignored")).answer(asked, top=30)
+    assert any(each.probability < 1 for each in ignoring if each.known)
+
+
+def test_no_triple_is_told_to_be_less_likely_than_so_many_judged_ones_can_tell(
+    model: SheafEmbedding,
+) -> None:
+    trust = trust_of(model)
+    assert trust is not None
+    steep = replace(trust, weights=(-200.0, *trust.weights[1:]))
+    assert model.info is not None
+    before = dict(model.info.trust)
+    model.info.trust = {"facts": steep.to_dict()}
+    triples = model.graph.with_triples(model.info.held_out["test"]).triples[:20]
+    shown = triple_probabilities(model, triples)
+    assert shown.tolist() == pytest.approx([trust.least] * 20)
+    assert 1e-6 < trust.least < 1e-3
+    model.info.trust = before
+
+
+def test_a_symmetric_relation_has_one_probability_both_ways() -> None:
+    data = load("umls")
+    schema = data.train.schema.saying({"interacts_with": {"symmetric": True}})
+    graph = KnowledgeGraph.from_arrays(
+        *data.train.triples.T, schema=schema, num_entities=data.train.num_entities
+    )
+    plain = SheafEmbedding(model_config("complex", dim=4), graph)
+    edge = schema.relation_names.index("interacts_with")
+    pairs = np.array([[3, edge, 8], [8, edge, 3], [5, edge, 5]])
+    there, back, _ = triple_probabilities(plain, pairs)
+    assert there == back
+    other = np.array([[3, edge - 1, 8], [8, edge - 1, 3]])
+    assert len(set(triple_probabilities(plain, other))) == 2

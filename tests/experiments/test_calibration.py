@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_sheaves.embedding import model_config
-from knowledge_sheaves.evaluation import trust
+from knowledge_sheaves.evaluation import trials
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.training import TrainingConfig, train
 
@@ -22,7 +22,9 @@ def test_both_tables_are_printed(
     train(load("nations"), model_config("complex", dim=8), config, out=tmp_path / "small")
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     script = importlib.import_module("calibration")
-    monkeypatch.setattr(trust, "ASKED", dict.fromkeys(trust.ASKED, 10))
+    for name in trials.DRAWN:
+        monkeypatch.setitem(trials.DRAWN, name, 20)
+    monkeypatch.setattr(script, "SAMPLE", 40)
     script.main([str(tmp_path / "small")])
     out = capsys.readouterr().out
     assert out.count("| first counts | counts too | small |") == 2

@@ -10,6 +10,7 @@ import pytest
 from knowledge_sheaves.errors import InputError, SheafError
 from knowledge_sheaves.graph import KnowledgeGraph, Relation, Schema
 from knowledge_sheaves.graph.readers import STRUCTURES, load
+from knowledge_sheaves.query.facts import sampler
 from knowledge_sheaves.query.facts.sampler import sample_queries
 from knowledge_sheaves.query.facts.symbolic import answers
 from knowledge_sheaves.query.language.betae import smaller_and_larger, template
@@ -141,3 +142,25 @@ def test_negated_queries_of_a_real_graph(shared_data: Path) -> None:
     drawn = sample_queries(smaller, larger, "pni", 20, inverses=inverses)
     assert drawn.hard.counts.min() >= 1
     assert drawn.easy.minus(answers(larger, drawn.queries)).counts.min() >= 1
+
+
+@pytest.mark.parametrize("name", ["2p", "2u-DNF", "2in", "nested", "two targets"])
+def test_that_draws_are_remembered_changes_nothing(
+    graphs: Graphs, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    known = sample_queries(*graphs, SHAPES[name], 40, seed=3)
+    monkeypatch.setattr(sampler, "MOST_DRAWN", 0)
+    again = sample_queries(*graphs, SHAPES[name], 40, seed=3)
+    assert known.queries == again.queries
+
+
+def test_of_queries_that_are_alike_one_is_drawn_and_as_many_as_there_are(graphs: Graphs) -> None:
+    def first_missing(query: Query, missing: np.ndarray) -> object:
+        return int(missing[0])
+
+    with pytest.raises(SheafError, match="of 2000 queries were found"):
+        sample_queries(*graphs, "2i", 2_000, alike=first_missing)
+    drawn = sample_queries(*graphs, "2i", 2_000, alike=first_missing, at_most=True)
+    firsts = [int(missing[0]) for missing in drawn.hard]
+    assert 10 < len(firsts) <= 60, "there are 60 entities"
+    assert len(set(firsts)) == len(firsts)

@@ -229,13 +229,12 @@ def _measure_trust(model: SheafEmbedding, folder: Path) -> None:
     """Of a model that was saved before this was measured, or by an earlier version."""
     from knowledge_sheaves.errors import SheafError
     from knowledge_sheaves.evaluation.trust import keep_trust
-    from knowledge_sheaves.query.questions import QUESTIONS, is_current
+    from knowledge_sheaves.query.questions import QUESTIONS, are_current
     from knowledge_sheaves.ranking.trust import trust_of
 
     if model.info is None:
         return
-    of_questions = model.info.trust.get(QUESTIONS, {}).values()
-    if trust_of(model) is not None and all(map(is_current, of_questions)):
+    if trust_of(model) is not None and are_current(model.info.trust.get(QUESTIONS, {})):
         return
     try:
         keep_trust(model, folder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -26,7 +26,7 @@ from knowledge_sheaves.evaluation.betae import TYPES, BetaEFolder, Half, Transla
 from knowledge_sheaves.evaluation.queries import rank_answers, take
 from knowledge_sheaves.query.asking import scores
 from knowledge_sheaves.query.batches import by_shape, slices
-from knowledge_sheaves.query.facts.sampler import sample_queries
+from knowledge_sheaves.query.facts.sampler import Alike, sample_queries
 from knowledge_sheaves.query.language.betae import smaller_and_larger
 from knowledge_sheaves.query.options import Options
 from knowledge_sheaves.query.solvers import SOLVERS, parameters
@@ -105,12 +105,18 @@ def drawn_queries(
     *,
     split: str = "valid",
     types: Sequence[str] = TYPES,
+    after_train: bool = False,
+    alike: Alike | None = None,
 ) -> list[TypeQueries]:
     """``sample`` queries of every type from the model's own facts, or as many as are found.
 
-    Their easy answers follow from the facts before the split, their hard ones need one of it.
+    Their easy answers follow from the facts before the split, their hard ones need one of it. With
+    ``after_train`` only those of training come before it. Of queries that are ``alike`` one is
+    drawn.
     """
     data = dataset_of(model)
+    if after_train and split == "test":
+        data = replace(data, valid=None)
     if split not in data.splits or not data.splits[split].num_triples:
         raise InputError(
             f"The model has no {SPLITS[split]} facts in its folder to draw queries from: give "
@@ -119,15 +125,9 @@ def drawn_queries(
     smaller, larger = smaller_and_larger(data, split)
     found = []
     for name in types:
-        size = sample
-        while size:  # a shape may be rare
-            try:
-                drawn = sample_queries(smaller, larger, name, size, seed)
-            except SheafError:
-                size //= 4
-                continue
+        drawn = sample_queries(smaller, larger, name, sample, seed, alike=alike, at_most=True)
+        if drawn.queries:
             found.append(TypeQueries(name, drawn.queries, drawn.easy, drawn.hard))
-            break
     if not found:
         raise SheafError(f"The {SPLITS[split]} facts are too few to draw queries from them.")
     return found

@@ -17,8 +17,8 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.probability import probabilities
 from knowledge_sheaves.embedding.storage import dataset_of, measured
-from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.errors import InputError, SheafError
+from knowledge_sheaves.evaluation.trials import trials
 from knowledge_sheaves.evaluation.trust import ask
 from knowledge_sheaves.files import writing
 from knowledge_sheaves.graph import BoolArray, IntArray
@@ -41,11 +41,11 @@ from knowledge_sheaves.ranking.trust import WORK, others, triple_probabilities, 
 
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
 SAMPLE = 4_000
-"""How many questions of a type are judged: of 1,000 first answers chance leaves an ECE of 0.045."""
+"""How many questions of a type are judged at most: of 1,000 first answers chance leaves 0.045."""
 MORE = 4
 """How many times as many facts are judged as a fit is made of: it leaves half as much to chance."""
-ENTITIES = 200_000_000
-"""How many entities they are compared with at the most; never fewer than 200 questions."""
+COMPARED = 200_000_000
+"""How many entities they are compared with; 200 questions are asked even so, where there are."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def reliability(
     if judge.info is not None and model.info is not None:
         judge.info.trust = model.info.trust
         judge.info.calibration = dict(model.info.calibration)
-    sample = sample or min(SAMPLE, max(200, ENTITIES // judge.graph.num_entities))
+    sample = sample or min(SAMPLE, max(200, COMPARED // judge.graph.num_entities))
     found = [*_facts(judge, data, seed), *_questions(judge, questions, sample, seed)]
     return ReliabilityReport(tuple(found), tuple(_coverage(judge, data)))
 
@@ -178,7 +178,9 @@ def _questions(
     fitted = question_trust(Options().start(judge))
     for kind in types if fitted is not None else ():
         assert fitted is not None, "asked"
-        drawn = drawn_queries(judge, sample, seed, split="test", types=[kind])
+        drawn = trials(judge, {kind: sample}, "test", seed)
+        if not drawn:
+            raise SheafError(f"The test facts are too few to draw {kind!r} from them.")
         asked = ask(judge, drawn, trust_of(judge))
         rows, right, places, kinds = asked.examples
         p, raw = fitted(rows, kinds), np.concatenate(asked.scores)

@@ -6,8 +6,7 @@ unseen, to tell whether what was measured holds (`evaluation.reliability`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +16,10 @@ import torch
 from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.folder import TRUST
 from knowledge_sheaves.embedding.storage import dataset_of, measured, save_metrics
-from knowledge_sheaves.errors import SheafError
 from knowledge_sheaves.evaluation.betae import TypeQueries
 from knowledge_sheaves.evaluation.queries import take, union
-from knowledge_sheaves.evaluation.query_calibration import drawn_queries
+from knowledge_sheaves.evaluation.trials import DRAWN, sizes, trials
 from knowledge_sheaves.graph import BoolArray, IntArray, KnowledgeGraph
-from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.query.asking import queries_at_once, scores_of
 from knowledge_sheaves.query.batches import by_shape, slices
 from knowledge_sheaves.query.facts.symbolic import answers
@@ -33,6 +30,7 @@ from knowledge_sheaves.query.questions import (
     RISING,
     WEIGHTS,
     QuestionTrust,
+    familiar,
     features,
     kinds,
     log_scores,
@@ -52,21 +50,13 @@ from knowledge_sheaves.ranking.trust import (
     measure_facts,
 )
 
-ASKED = {
-    **dict.fromkeys(("2p", "2i"), 1_000),  # asked most, and quick to ask
-    **dict.fromkeys(("3p", "3i", "pi", "ip", "2u", "up", "2in", "pin"), 150),
-}
-"""The types of questions that are drawn, and how many where there are facts enough."""
-FACTS_A_QUESTION = 4
-UNANSWERABLE = 20
+UNANSWERABLE = 40
 """Of how many questions one has no answer at all.
 
 By the scores of others alone, the best of answers that are all absurd would lead by far.
 """
-FIRST_COUNTS = 5.0
+FIRST_COUNTS = 8.0
 """How often the first answer to a question counts in the fit: chosen on validation facts."""
-ENTITIES = 20_000_000
-"""How many entities are compared with questions of one type: large graphs have fewer of them."""
 
 
 class Examples(NamedTuple):
@@ -98,7 +88,9 @@ class Asked:
         self.ranks: dict[str, list[int]] = {}
         self.asked: dict[str, int] = {}
 
-    def add(self, found: Any, queries: Sequence[Query], schema: Schema, scores: Scores) -> None:
+    def add(
+        self, found: Any, queries: Sequence[Query], graph: KnowledgeGraph, scores: Scores
+    ) -> None:
         """Questions of one shape with all their scores; ``found`` are easy and hard answers."""
         energies, chances = scores
         assert chances is not None, "asked for"
@@ -117,16 +109,21 @@ class Asked:
         p = torch.where(there, chances.gather(1, best.indices), 0).double().cpu().numpy()
         several = there.sum(1).cpu().numpy() > 1
         second = np.where(several, p[:, :2][:, -1], p[:, 0])  # who stands alone is its own second
-        relations = np.array([told(self.trust, schema, query) for query in queries])
+        relations = np.array([told(self.trust, graph.schema, query) for query in queries])
+        ids = best.indices.cpu().numpy()[:, :, None]
+        seen = np.stack([familiar(graph, *each) for each in zip(queries, ids, strict=True)])
         own = p[rows, places]
         ahead = (best.values[:, None] < best.values[:, :, None]).sum(2).cpu().numpy()[rows, places]
         self.scores.append(own)
         self.rows.append(
-            features(log_scores(own), ahead, log_scores(second)[rows], relations[rows])
+            features(
+                *(log_scores(own), ahead, log_scores(second)[rows], relations[rows]),
+                seen[rows, places],
+            )
         )
         self.right.append(true.gather(1, best.indices)[there].cpu().numpy())
         self.shapes += [shape] * len(rows)
-        mine_of = [kinds(query, schema) for query in queries]
+        mine_of = [kinds(query, graph.schema) for query in queries]
         self.kinds += [mine_of[row] for row in rows.tolist()]
         self.questions += (start + rows).tolist()
         self.places.append(places)
@@ -145,7 +142,7 @@ class Asked:
 @torch.no_grad()
 def ask(
     judge: SheafEmbedding,
-    groups: Sequence[TypeQueries],
+    groups: Iterable[TypeQueries],
     facts: Trust | None,
     options: Options | None = None,
 ) -> Asked:
@@ -169,20 +166,8 @@ def ask(
                     # What other held-out facts answer is true as well, and no answer here.
                     rest = answers(whole, queries).minus(hard)
                     found = union(take(group.easy, places), rest), hard
-                    out.add(found, queries, judge.graph.schema, scores)
+                    out.add(found, queries, judge.graph, scores)
     return out
-
-
-def drawn(judge: SheafEmbedding) -> list[TypeQueries]:
-    """Questions of all types that validation facts are needed for."""
-    valid = dataset_of(judge).valid
-    assert valid is not None, "asked for only where there are such facts"
-    most = min(valid.num_triples // FACTS_A_QUESTION, ENTITIES // valid.num_entities)
-    found: list[TypeQueries] = []
-    for name, count in ASKED.items():
-        with suppress(SheafError):  # the graph has no such questions
-            found += drawn_queries(judge, max(min(count, most), FEW // 3), types=[name])
-    return found
 
 
 def unanswerable(judge: SheafEmbedding, groups: Sequence[TypeQueries]) -> list[TypeQueries]:
@@ -233,15 +218,26 @@ def _entities(query: Query) -> list[Entity]:
     return [term for term in terms if isinstance(term, Entity)]
 
 
+Tell = Callable[[str, int, int], None]
+"""Called with what is being measured, how many steps are done, and of how many."""
+
+
+def _silent(what: str, done: int, of: int) -> None:
+    pass
+
+
 def measure_questions(
-    judge: SheafEmbedding, facts: Trust | None, options: Options | None = None
+    judge: SheafEmbedding,
+    facts: Trust | None,
+    options: Options | None = None,
+    tell: Tell = _silent,
 ) -> QuestionTrust | None:
     """Fit probabilities on questions drawn from validation facts; None where they are too few."""
     valid = dataset_of(judge).valid
     if valid is None or valid.num_triples < FEW:
         return None
-    groups = drawn(judge)
-    asked = ask(judge, groups, facts, options)
+    groups: list[TypeQueries] = []
+    asked = ask(judge, _drawn(judge, groups, tell), facts, options)
     if not asked.rows:
         return None
     examples, half = asked.examples, halves(asked.questions)
@@ -270,6 +266,16 @@ def measure_questions(
     )
 
 
+def _drawn(judge: SheafEmbedding, groups: list[TypeQueries], tell: Tell) -> Iterator[TypeQueries]:
+    """Questions type by type, each drawn when the one before has been asked."""
+    asked = sizes(judge)
+    for done, (name, count) in enumerate(asked.items(), start=1):
+        tell(f"how far to trust answers to {name}", done, 1 + len(asked))
+        for group in trials(judge, {name: count}):
+            groups.append(group)
+            yield group
+
+
 def _fit(examples: Examples, absurd: Examples) -> Additive:
     """What is learned from questions, and from some without an answer."""
     rows, right, places = (
@@ -284,7 +290,9 @@ def _sorted(lists: Any) -> tuple[int, ...]:
     return tuple(sorted(rank for ranks in lists for rank in ranks))
 
 
-def measure_trust(model: SheafEmbedding, *, questions: bool = True) -> dict[str, Any]:
+def measure_trust(
+    model: SheafEmbedding, *, questions: bool = True, tell: Tell = _silent
+) -> dict[str, Any]:
     """Measure a model by the one that never saw its held-out facts, and let it keep the result.
 
     Nothing is kept of what too few facts were held out for.
@@ -292,10 +300,11 @@ def measure_trust(model: SheafEmbedding, *, questions: bool = True) -> dict[str,
     judge, found = measured(model), dict[str, Any]()
     if model.info and judge.info:  # it is asked as the model is
         judge.info.calibration = dict(model.info.calibration)
+    tell("how far to trust single facts", 0, 1 + len(DRAWN))
     facts = measure_facts(judge)
     if facts is not None:
         found[FACTS] = facts.to_dict()
-    of_questions = measure_questions(judge, facts) if questions else None
+    of_questions = measure_questions(judge, facts, tell=tell) if questions else None
     if of_questions is not None:
         found[QUESTIONS] = {of_questions.choices["solver"]: of_questions.to_dict()}
     if model.info is not None:
@@ -303,8 +312,10 @@ def measure_trust(model: SheafEmbedding, *, questions: bool = True) -> dict[str,
     return found
 
 
-def keep_trust(model: SheafEmbedding, folder: Path, *, questions: bool = True) -> None:
+def keep_trust(
+    model: SheafEmbedding, folder: Path, *, questions: bool = True, tell: Tell = _silent
+) -> None:
     """Measure a model that lies in a folder, and write there what was found."""
-    found = measure_trust(model, questions=questions)
+    found = measure_trust(model, questions=questions, tell=tell)
     if found and model.info is not None:
         save_metrics(found, folder, model.info.generation, TRUST)

@@ -2,8 +2,9 @@
 
 The probability is fitted to what became of such answers on held-out facts. It knows the score that
 the solver gave, how many new answers come before, the score of the second new answer (who leads by
-far is right more often), how well missing facts of the question's relations are found, and what
-became of other questions of the same shape and with the same relations.
+far is right more often), how well missing facts of the question's relations are found, how often
+the answer stands in known facts at the place that is asked for, and what became of other questions
+of the same shape and with the same relations.
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
 
+from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.schema import Schema
 from knowledge_sheaves.query.pattern import Edge, Query, Variable
 from knowledge_sheaves.query.solvers.base import Solver
 from knowledge_sheaves.ranking.logistic import Additive, Kinds
 from knowledge_sheaves.ranking.ranker import FloatArray
 from knowledge_sheaves.ranking.shares import AHEAD
-from knowledge_sheaves.ranking.trust import FEW, Record, Trust, least_weights, pieces
+from knowledge_sheaves.ranking.trust import (
+    FEW,
+    Record,
+    Trust,
+    least_weights,
+    pieces,
+    understood,
+)
 
 QUESTIONS = "questions"
 SCORE = -30.0
@@ -73,23 +82,48 @@ def log_scores(scores: npt.ArrayLike) -> FloatArray:
 
 
 def features(
-    logs: FloatArray, ahead: npt.ArrayLike, second: npt.ArrayLike, told: npt.ArrayLike
+    logs: FloatArray,
+    ahead: npt.ArrayLike,
+    second: npt.ArrayLike,
+    told: npt.ArrayLike,
+    familiar: npt.ArrayLike,
 ) -> FloatArray:
     """What the probability of answers is made of, a row each.
 
     Their scores, in pieces; their places; the score of the second new answer to the same question,
-    in pieces; what is `told` of its relations.
+    in pieces; what is `told` of its relations; how `familiar` they are there.
     """
     place = -np.log1p(np.minimum(np.asarray(ahead), AHEAD))
     rival = np.broadcast_to(np.asarray(second), len(logs))
     rest = np.broadcast_to(np.asarray(told), (len(logs), TOLD))
-    return np.column_stack([pieces(logs), place, pieces(rival), rest])
+    return np.column_stack([pieces(logs), place, pieces(rival), rest, familiar])
 
 
 RISING = least_weights(1)
 """The least weights of the first features: neither a better score nor a better place is worse."""
-WEIGHTS = 1 + features(np.zeros(1), 0, 0.0, np.zeros(TOLD)).shape[1]
-"""How many weights that takes: a common one, the pieces, the place, the second, the relations."""
+WEIGHTS = 1 + features(np.zeros(1), 0, 0.0, np.zeros(TOLD), np.zeros(1)).shape[1]
+"""How many weights that takes: a common one, and one for each feature."""
+
+
+def familiar(graph: KnowledgeGraph, query: Query, answers: IntArray) -> FloatArray:
+    """How often answers stand in known facts where the question asks for them.
+
+    The logarithm of 1 and the number of facts, the mean over the edges at the targets. ``answers``
+    has a row for each and a column for each target.
+
+    >>> graph = KnowledgeGraph.from_triples([("a", "r", "b"), ("c", "r", "b"), ("b", "s", "c")])
+    >>> query = Query.from_triples([("a", "r", "?x")], "?x", graph)
+    >>> np.expm1(familiar(graph, query, np.array([[0], [1]]))).round(1).tolist()
+    [0.0, 2.0]
+    """
+    facts, found = graph.closed.by_name, []
+    ids = {target: answers[:, place] for place, target in enumerate(query.targets)}
+    for edge in (edge for pattern in query.patterns for edge in pattern.edges):
+        if edge.head in query.targets:
+            found.append(facts.out_degree(ids[edge.head], int(edge.relation)))
+        if edge.tail in query.targets:
+            found.append(facts.in_degree(int(edge.relation), ids[edge.tail]))
+    return np.mean([np.log1p(counts) for counts in found], axis=0)
 
 
 def told(trust: Trust | None, schema: Schema, query: Query) -> FloatArray:
@@ -151,38 +185,47 @@ class QuestionTrust:
             "choices": dict(self.choices),
             "weights": list(self.fit.weights),
             "shifts": {kind: round(shift, 4) for kind, shift in self.fit.shifts.items()},
+            "own": {kind: list(weights) for kind, weights in self.fit.own.items()},
             "all": self.overall.to_dict(),
             "shapes": {name: each.to_dict() for name, each in self.shapes.items()},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> QuestionTrust:
-        """From plain data."""
-        return cls(
-            dict(data["choices"]),
-            Additive(
-                tuple(map(float, data["weights"])),
-                {str(kind): float(shift) for kind, shift in data["shifts"].items()},
-            ),
-            Record.from_dict(data["all"]),
-            {str(name): Record.from_dict(each) for name, each in data["shapes"].items()},
-        )
+        """From plain data; what does not fit is an error."""
+        with understood():
+            return cls(
+                dict(data["choices"]),
+                Additive(
+                    tuple(map(float, data["weights"])),
+                    {str(kind): float(shift) for kind, shift in data["shifts"].items()},
+                    {str(kind): tuple(map(float, own)) for kind, own in data["own"].items()},
+                ),
+                Record.from_dict(data["all"]),
+                {str(name): Record.from_dict(each) for name, each in data["shapes"].items()},
+            )
 
 
 def question_trust(solver: Solver) -> QuestionTrust | None:
     """What was measured of questions for this way to answer; None where it was another."""
     info = solver.model.info
-    kept = {} if info is None else info.trust.get(QUESTIONS, {}).get(solver.name)
-    if not kept or not is_current(kept):
+    kept = {} if info is None else info.trust.get(QUESTIONS, {})
+    if not kept or not are_current(kept) or solver.name not in kept:
         return None
-    if _meant(kept["choices"]) != _meant(solver.choices):
-        return None
-    return solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
+    kept = kept[solver.name]
+    found = solver.model.keep(("questions", id(kept)), lambda: QuestionTrust.from_dict(kept))
+    return found if _meant(found.choices) == _meant(solver.choices) else None
 
 
-def is_current(kept: Mapping[str, Any]) -> bool:
+def are_current(kept: Any) -> bool:
     """Whether what was measured of questions is of this version: others fitted something else."""
-    return len(kept["weights"]) == WEIGHTS and "shifts" in kept
+    return isinstance(kept, Mapping) and all(map(_is_current, kept.values()))
+
+
+def _is_current(kept: Any) -> bool:
+    if not isinstance(kept, Mapping) or not {"weights", "shifts", "own"} <= kept.keys():
+        return False
+    return isinstance(kept["weights"], list) and len(kept["weights"]) == WEIGHTS
 
 
 def _meant(choices: Mapping[str, Any]) -> dict[str, Any]:

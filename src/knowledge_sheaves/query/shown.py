@@ -24,13 +24,14 @@ from knowledge_sheaves.query.answers import Answers
 from knowledge_sheaves.query.explanation import Against, Explanation, Reason
 from knowledge_sheaves.query.pattern import Edge, Query, Variable
 from knowledge_sheaves.query.questions import (
+    familiar,
     features,
     kinds,
     log_scores,
     question_trust,
     told,
 )
-from knowledge_sheaves.query.solvers.base import Solver, grounded
+from knowledge_sheaves.query.solvers.base import IGNORED, Solver, grounded
 from knowledge_sheaves.ranking.ranker import FloatArray
 from knowledge_sheaves.ranking.temperature import TAU, temperature
 from knowledge_sheaves.ranking.trust import (
@@ -78,8 +79,10 @@ def as_shown(solver: Solver, answers: Answers) -> Answers:
             rows = _features(solver.model, answers, raw)
             found = fitted(rows, [kinds(answers.query, solver.model.graph.schema)] * len(rows))
             p = torch.from_numpy(found).to(raw.dtype)
-    certain = raw >= 1  # remembered facts alone are
-    p = torch.where(certain, raw, p.clamp(max=1 - 1e-4))
+    certain = raw >= 1  # remembered facts alone are, and what they answer
+    if answers.known is not None and solver.choices.get("facts") != IGNORED:
+        certain = certain | answers.known
+    p = torch.where(certain, 1.0, p.clamp(max=1 - 1e-4))
     notes = () if measured or solver.notes else (UNMEASURED,)
     shown = replace(answers, probabilities=p, scores=raw, notes=(*answers.notes, *notes))
     return replace(shown, trust=_sentence(solver, shown)) if measured else shown
@@ -88,14 +91,15 @@ def as_shown(solver: Solver, answers: Answers) -> Answers:
 def _features(model: SheafEmbedding, answers: Answers, raw: Tensor) -> FloatArray:
     ahead = np.arange(len(raw)) if answers.ahead is None else answers.ahead.numpy()
     logs, second = log_scores(raw.double().numpy()), log_scores(answers.second)
-    return features(logs, ahead, second, told(trust_of(model), model.graph.schema, answers.query))
+    relations = told(trust_of(model), model.graph.schema, answers.query)
+    there = familiar(model.graph, answers.query, answers.ids.numpy())
+    return features(logs, ahead, second, relations, there)
 
 
 def _sentence(solver: Solver, answers: Answers) -> str:
     """How far to trust the best of the answers that is no known fact."""
     assert answers.probabilities is not None, "asked for only where there are some"
-    assert answers.scores is not None, "those come along"
-    new = answers.probabilities[answers.scores < 1]
+    new = answers.probabilities[answers.probabilities < 1]
     best = float(new[0]) if len(new) else None
     edge, trust = only_edge(answers.query), trust_of(solver.model)
     if edge is not None and trust is not None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any
@@ -123,6 +124,11 @@ class Trust:
     overall: Record
     relations: Mapping[str, Record]
 
+    @property
+    def least(self) -> float:
+        """Of no triple that can be it is told that it is less likely: so many were judged."""
+        return 1 / (2 + sum(each.count for each in self.overall.bins))
+
     def record(self, relation: str) -> Record | None:
         """What was measured of a relation, where it had enough held-out facts."""
         found = self.relations.get(relation)
@@ -140,17 +146,22 @@ class Trust:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trust:
         """From plain data; what does not fit is an error."""
-        try:
+        with understood():
             return cls(
                 tuple(map(float, data["weights"])),
                 {str(name): (float(a), float(b)) for name, (a, b) in data["bends"].items()},
                 Record.from_dict(data["all"]),
                 {str(name): Record.from_dict(each) for name, each in data["relations"].items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"What was measured of the model cannot be understood: {error}."
-            ) from None
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """What was measured is read here: that it was damaged is one sentence."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"What was measured of the model cannot be understood: {error}.") from None
 
 
 FACTS = "facts"
@@ -184,7 +195,7 @@ def triple_probabilities(
     >>> triple_probabilities(model, graph.triples).shape
     (2,)
     """
-    rows, trust = np.asarray(triples, np.int64).reshape(-1, 3), trust_of(model)
+    rows, trust = _one_way(model, np.asarray(triples, np.int64).reshape(-1, 3)), trust_of(model)
     found = np.zeros(len(rows))
     fits = rows[:, 1] >= 0  # the schema has such an edge
     cold = temperature(model).value if tau is None or trust is not None else tau
@@ -195,10 +206,20 @@ def triple_probabilities(
         found[fits] = np.exp((features[:, :sides] + counts).mean(1))
     else:
         names = model.graph.schema.edge_names[rows[fits, 1]]
-        found[fits] = _fitted(model, trust)(in_pieces(features), names)
+        fitted = _fitted(model, trust)(in_pieces(features), names)
+        found[fits] = np.maximum(fitted, trust.least)
     impossible = np.flatnonzero(fits)[features[:, : features.shape[1] // 2].min(1) <= LEAST]
     found[impossible] = 0.0
     return np.minimum(found, 1 - EPSILON)
+
+
+def _one_way(model: SheafEmbedding, triples: IntArray) -> IntArray:
+    """A symmetric relation says one thing both ways: its triples with the lower id first."""
+    schema = model.graph.schema
+    flags = np.array([relation.symmetric for relation in schema.relations], np.bool_)
+    both_ways = (triples[:, 1] >= 0) & (triples[:, 0] > triples[:, 2])
+    both_ways &= flags[triples[:, 1]] if len(flags) else False
+    return np.where(both_ways[:, None], triples[:, ::-1], triples)
 
 
 def _fitted(model: SheafEmbedding, trust: Trust) -> Logistic:

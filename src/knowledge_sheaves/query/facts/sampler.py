@@ -8,7 +8,7 @@ a query stays that has answers only the larger one gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -33,6 +33,14 @@ from knowledge_sheaves.query.pattern import (
 # A shape that no draw in so many fits is one that the graph hardly has.
 TRIES_PER_QUERY, LEAST_TRIES = 1_000, 20_000
 LARGEST_DRAW = 5_000
+MOST_DRAWN = 1_000_000
+"""So many draws are remembered, to be left out when they come again."""
+# Whoever takes what there is does not wait for the last ones: a draw that brings fewer is the last.
+TRIES_FOR_ANOTHER = 2_000
+
+
+Alike = Callable[[Query, IntArray], Hashable]
+"""What of a query, given its hard answers, tells it from those that say the same."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,8 @@ def sample_queries(
     *,
     max_answers: int = 100,
     inverses: npt.ArrayLike | None = None,
+    alike: Alike | None = None,
+    at_most: bool = False,
 ) -> SampledQueries:
     """Draw n distinct queries of a shape: a type of the benchmark, "5p", or any query.
 
@@ -60,7 +70,9 @@ def sample_queries(
     equal. Each query has a hard answer, at most ``max_answers`` of them, and, where something must
     not hold, also between 1 and ``max_answers`` answers of the smaller graph that the larger one
     withdraws. ``inverses`` tells for each relation its inverse (-1: none); no relation is then
-    followed by its own inverse.
+    followed by its own inverse. Of queries for which ``alike``, given their hard answers, is equal
+    one is drawn. Where there are fewer than n, that is an error, unless ``at_most`` so many are
+    asked for.
 
     >>> train = KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "s", "c")], entities="abcd")
     >>> larger = train.with_triples([("a", "r", "b"), ("b", "s", "c"), ("b", "s", "d")])
@@ -73,32 +85,38 @@ def sample_queries(
     asked = template(shape) if isinstance(shape, str) else shape
     rng = np.random.default_rng(seed)
     draws = _Grounding(larger_graph, asked, inverses)
-    kept: dict[Query, None] = {}
+    kept: dict[Hashable, Query] = {}
     tries, most = 0, max(TRIES_PER_QUERY * n, LEAST_TRIES)
     while len(kept) < n:
         if tries >= most:
+            if at_most:
+                break
             raise SheafError(
                 f"Only {len(kept)} of {n} queries were found in {tries} draws: the larger graph "
                 "adds too few answers to this shape; ask for fewer or raise max_answers."
             )
-        rate = (len(kept) + 1) / (tries + 10)
+        rate, before = (len(kept) + 1) / (tries + 10), len(kept)
         size = min(int((n - len(kept)) / rate) + 1, LARGEST_DRAW)
         tries += size
-        fresh = [query for query in dict.fromkeys(draws.draw(size, rng)) if query not in kept]
-        good = _are_good(fresh, graph, larger_graph, max_answers)
-        kept.update((query, None) for query, fine in zip(fresh, good, strict=True) if fine)
-    queries = list(kept)[:n]
+        for query, missing in _good(draws.draw(size, rng), graph, larger_graph, max_answers):
+            kept.setdefault(alike(query, missing) if alike else query, query)
+        if at_most and tries >= LEAST_TRIES and TRIES_FOR_ANOTHER * (len(kept) - before) < size:
+            break
+    queries = list(kept.values())[:n]
     easy = answers(graph, queries)
     return SampledQueries(queries, easy, answers(larger_graph, queries).minus(easy))
 
 
-def _are_good(
+def _good(
     queries: list[Query], graph: KnowledgeGraph, larger_graph: KnowledgeGraph, most: int
-) -> BoolArray:
+) -> Iterator[tuple[Query, IntArray]]:
+    """The queries that may stay, with their hard answers."""
     easy, after = answers(graph, queries), answers(larger_graph, queries)
-    hard, withdrawn = after.minus(easy).counts, easy.minus(after).counts
+    hard, withdrawn = after.minus(easy), easy.minus(after).counts
     least = np.array([query.is_negated for query in queries], np.int64)
-    return (hard >= 1) & (hard <= most) & (withdrawn >= least) & (withdrawn <= most)
+    fine = (hard.counts >= 1) & (hard.counts <= most) & (withdrawn >= least) & (withdrawn <= most)
+    for place in np.flatnonzero(fine).tolist():
+        yield queries[place], hard[place]
 
 
 class _Facts:
@@ -164,6 +182,7 @@ class _Grounding:
     def __init__(self, graph: KnowledgeGraph, query: Query, inverses: npt.ArrayLike | None) -> None:
         self.query = query
         self.facts = _Facts(graph)
+        self.drawn: set[bytes] = set()
         self.inverses = None if inverses is None else np.asarray(inverses)
         if not len(self.facts.entities):
             raise InputError("There is nothing to draw queries from: the larger graph is empty.")
@@ -175,17 +194,33 @@ class _Grounding:
         self.edges = list(_outwards(query))
 
     def draw(self, size: int, rng: np.random.Generator) -> list[Query]:
-        """Ground the shape from random answers, but for those that find no triple or degenerate."""
+        """Ground the shape from random answers; what finds no triple, degenerates or was drawn
+        before is left out.
+        """
         terms: dict[Term, IntArray] = {self.query.targets[0]: rng.choice(self.facts.entities, size)}
         relations: dict[int, IntArray] = {}
         fine = np.ones(size, np.bool_)
         for edge in self.edges:
             fine &= self._ground(edge, terms, relations, rng)
         self._name_the_rest(terms, size, rng)
-        rows = np.flatnonzero(fine & ~self._degenerate(terms, relations, size))
+        rows = self._new(fine & ~self._degenerate(terms, relations, size), terms, relations)
         entities = {term: values[rows].tolist() for term, values in terms.items()}
         names = {relation: values[rows].tolist() for relation, values in relations.items()}
         return [self._fill(entities, names, row) for row in range(len(rows))]
+
+    def _new(
+        self, fine: BoolArray, terms: dict[Term, IntArray], relations: dict[int, IntArray]
+    ) -> list[int]:
+        """The fine ones that were not drawn before."""
+        named = [values for term, values in terms.items() if not isinstance(term, Variable)]
+        ids = np.stack([*named, *relations.values()], axis=1)
+        places = np.flatnonzero(fine).tolist()
+        first = {
+            one: row for row in reversed(places) if (one := ids[row].tobytes()) not in self.drawn
+        }
+        if len(self.drawn) < MOST_DRAWN:
+            self.drawn.update(first)
+        return sorted(first.values())
 
     def _fill(
         self, entities: dict[Term, list[int]], names: dict[int, list[int]], row: int

@@ -37,6 +37,8 @@ from knowledge_sheaves.ranking.temperature import temperature as temperature_of
 QUERY_TAU = "query_tau"
 """A model keeps a temperature that was fitted on facts, and one that was fitted on queries."""
 ENDS: tuple[End, End] = ("head", "tail")
+IGNORED = "ignored"
+"""What known facts are to a solver that does not count them as certain."""
 RUNNER_UPS = 3
 """How many candidates of an unknown are named beside the best."""
 NO_REASONS = "There are no reasons: the types or the query rule the answer out."

@@ -26,6 +26,7 @@ from knowledge_sheaves.query.batches import batches
 from knowledge_sheaves.query.explanation import Explanation
 from knowledge_sheaves.query.pattern import Pattern, Query, Variable, slot_variable
 from knowledge_sheaves.query.solvers.base import (
+    IGNORED,
     NO_REASONS,
     Combinations,
     Fit,
@@ -77,7 +78,7 @@ class ChainingSettings(Settings):
     facts: str = parameter(
         "remembered",
         "Whether what is known counts as certain.",
-        choices=("remembered", "ignored"),
+        choices=("remembered", IGNORED),
     )
     objective: str = parameter(
         "probability",
