@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -37,10 +39,48 @@ def test_training_ends_with_a_model_and_the_next_command(sheaves: Sheaves, tmp_p
     assert "validation mrr" in out
     assert "epoch 3/3" in err
     assert "facts/s" in err
+    assert "Measuring how far to trust its answers" in err
     (asked,) = (line for line in out.splitlines() if line.startswith("Ask it:"))
     command = asked.removeprefix("Ask it:").split()
     assert command[:2] == ["sheaves", "predict"]
     assert sheaves(*command[1:])[0] == 0
+
+
+def test_the_next_command_has_labels_where_some_are_names(sheaves: Sheaves, tmp_path: Path) -> None:
+    facts, labels, relations = (tmp_path / f"{name}.tsv" for name in ("facts", "labels", "words"))
+    rows = [f"p{i}\t{'rs'[i % 5 == 4]}\tq{(7 * i) % 20}\n" for i in range(40)]
+    rows += [f"q{i % 20}\tt\tp{(3 * i) % 40}\n" for i in range(40)]
+    facts.write_text("".join(rows))
+    labels.write_text("".join(f"p{i}\tPerson {i}\nq{i}\tthe same\n" for i in range(40)))
+    relations.write_text("r\thas\nt\thas\ns\tlikes\n")  # "has" is no name to ask by
+    told = ("--labels", labels, "--relation-labels", relations, "--out", tmp_path / "model")
+    code, out, err = sheaves("train", facts, *SMALL, *told)
+    assert code == 0, err
+    (asked,) = (line for line in out.splitlines() if line.startswith("Ask it:"))
+    words = shlex.split(asked.removeprefix("Ask it:"))
+    assert words[words.index("--relation") + 1] == "likes"
+    assert words[words.index("--head") + 1].startswith("Person ")
+    assert sheaves(*words[1:])[0] == 0
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, "1000"), ("77", "77")])
+def test_threads_do_not_wait_for_each_other_at_work_that_others_need(
+    given: str | None, kept: str
+) -> None:
+    """Beside another busy process training was many times slower."""
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    code = (
+        "import os, sys, knowledge_sheaves.cli as cli; "
+        "print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment | ({} if given is None else {"GOMP_SPINCOUNT": given}),
+    )
+    assert ran.stdout.split() == [kept, "False"], "it counts only before torch is there"
 
 
 def test_what_is_known_to_be_false_is_read_and_never_answered(

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from knowledge_sheaves.training.recipes import Plan
 
 INTERRUPTED = 130
+HINTS = 50
+"""Among so many facts is one sought that can be asked about by labels."""
 
 
 @about_data
@@ -112,9 +114,12 @@ def train(
         dataset = about.load(data, int(given.get("seed", 0)), force)
         trained = _train(dataset, given, recipe, out, resume, processes)
         if processes is None:
+            from knowledge_sheaves.cli.steps import steps
             from knowledge_sheaves.evaluation.trust import keep_trust
 
-            keep_trust(trained, out)
+            say("Measuring how far to trust its answers, on facts that were held out.", err=True)
+            with steps() as tell:
+                keep_trust(trained, out, tell=tell)
         _report(trained, out, as_json)
 
 
@@ -198,13 +203,18 @@ def _next_command(model: SheafEmbedding, out: Path) -> str:
     from knowledge_sheaves.graph.names import Place, find_entity, find_relation
 
     graph = model.graph
-    head, edge, _ = graph.triples[0].tolist()
-    relation = graph.schema.labelled_names[graph.schema.edge_names[edge]]
-    by_label = said(relation), said(graph.name(head))
-    words = str(relation), graph.entities[head]
-    with suppress(InputError):  # a label that several things have is no name to ask by
-        meant = find_relation(graph, by_label[0])
-        if find_entity(graph, by_label[1], [Place(meant, "head")]) == head:
-            words = by_label
-    asked = ["sheaves", "predict", str(out), "--head", words[1], "--relation", words[0]]
-    return shlex.join(asked)
+    some = graph.triples[:: max(1, graph.num_triples // HINTS)]
+    ids = [(head, graph.schema.edge_names[edge]) for head, edge, _ in some.tolist()]
+
+    def by_label(head: int, name: int) -> tuple[str, str] | None:
+        words = said(graph.name(head)), said(graph.schema.labelled_names[name])
+        with suppress(InputError):  # a label that several things have is no name to ask by
+            meant = find_relation(graph, words[1])
+            if find_entity(graph, words[0], [Place(meant, "head")]) == head:
+                return words
+        return None
+
+    named = next(filter(None, (by_label(*pair) for pair in ids)), None)
+    first = graph.entities[ids[0][0]], graph.schema.relation_names[ids[0][1]]
+    head, relation = named or first
+    return shlex.join(["sheaves", "predict", str(out), "--head", head, "--relation", relation])
