@@ -19,7 +19,8 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.evaluation.query_calibration import drawn_queries
 from knowledge_sheaves.evaluation.reliability import Reliability, reliability
 from knowledge_sheaves.evaluation.trust import ask, measure_questions, measure_trust, unanswerable
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import KnowledgeGraph, Schema
+from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.graph.readers import load
@@ -537,3 +538,23 @@ def test_a_symmetric_relation_has_one_probability_both_ways() -> None:
     assert there == back
     other = np.array([[3, edge - 1, 8], [8, edge - 1, 3]])
     assert len(set(triple_probabilities(plain, other))) == 2
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_a_symmetric_relation_between_types_is_possible_whichever_way_it_is_written(
+    said: bool,
+) -> None:
+    cities, people = [f"c{i}" for i in range(8)], [f"p{i}" for i in range(60)]
+    rows = [(p, "near", cities[i % 7]) for i, p in enumerate(people)]
+    schema = Schema.single(["near"]).saying({"near": {"symmetric": True}})
+    bare = KnowledgeGraph.from_triples(rows, entities=[*cities, *people], schema=schema)
+    types = {**dict.fromkeys(cities, "City"), **dict.fromkeys(people, "Person")}
+    types["c7"] = "Village"  # of which no fact is known
+    ends = {"heads": {"near": ("Person",)}, "tails": {"near": ("City", "Village")}} if said else {}
+    graph = bare.shared(Classes.of(list(bare.entities), types, **ends))
+    model = SheafEmbedding(model_config("complex", dim=4), graph)
+    pairs = np.array([[8, 0, 5], [5, 0, 8], [8, 0, 7], [7, 0, 8]])
+    there, back, new, turned = triple_probabilities(model, pairs)
+    assert there == back > 0
+    assert new == turned
+    assert (new > 0) == said

@@ -13,7 +13,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Asker, Options
-from knowledge_sheaves.query.full import Sparql
+from knowledge_sheaves.query.full import Sparql, is_full
 
 FACTS = [
     ("C:1", "CtD", "D:1"),
@@ -55,6 +55,15 @@ def rows(sparql: Sparql, text: str) -> list[tuple[object, ...]]:
 
 
 BY_LABEL = {
+    "?x :treats ?y ; FILTER(true) ?x <can cause> :fever": "?x :CtD ?y . ?x :CcSE <S:1>",
+    "?x :bought ?z ; { ?z :treats ?y }": "?x :bought ?z { ?z :CtD ?y }",
+    "?x :bought ?z ; BIND(:treats AS ?r) ?z ?r ?y": "?x :bought ?z BIND(:CtD AS ?r) ?z ?r ?y",
+    "?x (<can cause>) :fever": "?x :CcSE <S:1>",
+    ":fever ^(<can cause>) ?x": "<S:1> ^:CcSE ?x",
+    "?x (:bought/(<can cause>)) :fever": "?x :bought/:CcSE <S:1>",
+    "VALUES (?y ?x) { (<Customer 12> :Salbutamol) } ?y :bought ?x": (
+        "VALUES (?y ?x) { (<P:1> <C:1>) } ?y :bought ?x"
+    ),
     "?x :treats :asthma": "?x :CtD <D:1>",
     "?x a :Drug ; :treats <asthma> , :fever .": "?x a :Drug ; :CtD <D:1> , <D:2> .",
     "?x :can\\ cause :fever": "?x :CcSE <S:1>",
@@ -107,6 +116,8 @@ def test_every_form_and_blocks_take_labels(sparql: Sparql) -> None:
 
 
 UNKNOWN = {
+    "SELECT * { ?x (:treats|<can cose>) ?y }": "did you mean 'can cause' (CcSE)?",
+    "DESCRIBE :Salbutamol :astma": "did you mean 'asthma' (D:1)?",
     "SELECT * { ?x :treets :asthma }": "no relation 'treets'; did you mean 'treats' (CtD)?",
     "SELECT * { ?x :price ?p }": "There is no relation 'price'",
     "SELECT * { ?x :treats|:cures ?p }": "There is no relation 'cures'",
@@ -200,3 +211,102 @@ def test_a_probability_warns_of_nothing() -> None:
         warnings.simplefilter("error")
         text = "SELECT ?p { ?x :palliates ?y BIND(ks:probability(?x, :treats, :asthma) AS ?p) }"
         assert rows(made(), text)
+
+
+def test_relative_iris_are_what_the_base_makes_of_them(sparql: Sparql) -> None:
+    text = "BASE <http://ex/> SELECT ?x { ?x <urn:name:treats> <asthma> }"
+    assert rows(sparql, text) == []
+    assert len(rows(sparql, text.replace("<asthma>", ":asthma"))) == 2
+
+
+@pytest.mark.parametrize("facts_only", [True, False])
+def test_labels_may_hold_words_and_quotes_of_sparql(facts_only: bool) -> None:
+    labels = {"a": "Customer Service", "b": "Alzheimer's disease"}
+    graph = KnowledgeGraph.from_triples([("a", "has", "b")], labels=labels)
+    engine = Sparql(Asker(SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)))
+    for text in (
+        "SELECT ?y { ?y :has ?z FILTER(?y = <Customer Service>) }",
+        "SELECT ?y { ?y :has ?z FILTER(?z IN (<Alzheimer's disease>, <Alzheimer's>)) }",
+    ):
+        assert not is_full(text)
+        found = engine.run(text, facts_only=facts_only)
+        assert [row["?y"] for row in found.rows()] == ["a"]
+    asked = """SELECT ?z { ?y ?p ?z FILTER(?z = <Alzheimer's disease>)
+        SERVICE ks:predict { ?y :has ?x } FILTER(?x != 'q') }"""
+    assert is_full(asked)
+    with pytest.raises(InputError, match="the facts only"):
+        engine.run(asked, facts_only=True)
+    assert not is_full("SELECT ?x { :a (<customer service>|:bought) ?x }")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["?x :treats ?y FILTER(?y = <Nobody Here>)", "VALUES (?y) { (<Nobody Here>) }"]
+)
+def test_a_name_of_several_words_that_nobody_has_is_noted(sparql: Sparql, pattern: str) -> None:
+    found = sparql.run(f"SELECT ?x {{ ?x :bought ?z . {pattern} ?x :treats ?y }}")
+    assert list(found.rows()) == []
+    assert found.notes == ("No single thing in the model is called 'Nobody Here'.",)
+
+
+def test_long_names_are_cut_in_notes(sparql: Sparql) -> None:
+    (note,) = sparql.run(f"ASK {{ ?x ?p :{'a' * 5_000} }}").notes
+    assert len(note) < 200
+
+
+def test_comparisons_without_blanks_are_no_names(sparql: Sparql) -> None:
+    frame = "SELECT ?a { VALUES (?a ?b) { (1 9) (6 9) (1 2) } %s }"
+    for condition in (
+        "FILTER(?a<5&&?b>3)",
+        "FILTER((?a<5)&&(?b>3))",
+        "FILTER(IF(?a<5&&?b>3, true, false))",
+        "{ SELECT ?a ?b (?a<5&&?b>3 AS ?c) { VALUES (?a ?b) { (1 9) (6 9) } } } FILTER(?c)",
+    ):
+        assert rows(sparql, frame % condition) == [(1,)], condition
+
+
+def test_where_an_entity_stands_its_label_goes_before_a_type_of_that_name() -> None:
+    facts = [("P1", "likes", "F1"), ("P1", "likes", "F2")]
+    types = {"P1": "Person", "F1": "Film", "F2": "Film"}
+    graph = KnowledgeGraph.from_triples(facts, types=types, labels={"F1": "Film"})
+    engine = Sparql(Asker(SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)))
+    assert rows(engine, "SELECT ?x { ?x :likes :Film }") == [("P1",)]
+    assert len(rows(engine, "SELECT ?x { ?x a :Film }")) == 2
+
+
+def test_a_label_of_a_blank_node_is_said_to_be_one(tmp_path: Path) -> None:
+    file = tmp_path / "blank.nt"
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    file.write_text(f'<urn:name:a> <urn:name:r> _:bb .\n_:bb {label} "Box" .\n')
+    data = load(file)
+    model = SheafEmbedding(model_config("complex", dim=4), data.train)
+    model.info = ModelInfo.of(data)
+    engine = Sparql(Asker(model, Options(tau=1.0)))
+    assert engine.run("ASK { ?x :r :Box }").notes == (
+        "No single thing in the model is called 'Box'.",
+    )
+    with pytest.raises(InputError, match="'Box' is a blank node"):
+        engine.run("ASK { ?x :r :Box }", facts_only=True)
+
+
+def test_types_of_literals_in_lists_are_no_entities(sparql: Sparql) -> None:
+    assert not sparql.run('ASK { ?x :treats ( "5"^^:int ) }', facts_only=True)
+
+
+@pytest.mark.parametrize("name", [":a%FF", "<urn:name:a%FF>", "<a%FF b>"])
+def test_what_is_no_text_is_nobodys_name(sparql: Sparql, name: str) -> None:
+    found = sparql.run(f"ASK {{ {name} ?p ?o }}")
+    assert not found
+    assert "a%FF" in found.notes[0]
+
+
+def test_a_block_without_braces_is_refused(sparql: Sparql) -> None:
+    with pytest.raises(InputError, match="in braces"):
+        sparql.run("SELECT * { SERVICE ks:predict ?x :palliates ?z . }")
+
+
+def test_what_types_rule_out_has_probability_0_from_both_ends(sparql: Sparql) -> None:
+    graph = sparql.asker.graph
+    shared = Sparql(Asker(SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)))
+    for fact in ("<P:1>, :CtD, <D:1>", "<C:1>, :CtD, <P:1>"):
+        text = f"SELECT ?p {{ BIND(ks:probability({fact}) AS ?p) }}"
+        assert rows(shared, text) == [(0.0,)], fact

@@ -12,6 +12,7 @@ from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.names import find_relation
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Asker, Options
+from knowledge_sheaves.query.full import Sparql
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.pattern import Query
 
@@ -105,3 +106,40 @@ def test_an_inverse_with_facts_stays_a_relation() -> None:
     schema = Schema.single(["bought", "boughtBy"]).saying(says)
     assert not schema.backwards
     assert schema.relations[1].inverse_of == "bought"
+
+
+TWO = {"boughtBy": {"inverse_of": "bought"}, "soldTo": {"inverse_of": "bought"}}
+ONE_OF_TWO = {"likes": {"inverse_of": "likedBy"}, "loves": {"inverse_of": "likedBy"}}
+
+
+def test_a_relation_may_have_several_such_inverses() -> None:
+    schema = Schema.single(["bought"]).saying(TWO).labelled({"soldTo": "sold to"}, {})
+    graph = KnowledgeGraph.from_triples([("Ann", "bought", "Lens")], schema=schema)
+    for name in ("boughtBy", "soldTo", "'sold to'"):
+        assert pattern(f"Lens {name} ?x", graph) == pattern("?x bought Lens", graph)
+    again = Schema.from_dict(schema.to_dict())
+    assert again == schema
+    assert again.backwards == {"boughtBy": ("bought",), "soldTo": ("bought",)}
+    assert [name.label for name in again.backwards] == [None, "sold to"]
+
+
+def test_an_inverse_of_several_relations_is_refused_with_their_names() -> None:
+    schema = Schema.single(["likes", "loves"]).saying(ONE_OF_TWO)
+    rows = [("Ann", "likes", "Lens"), ("Ann", "loves", "Bob")]
+    graph = KnowledgeGraph.from_triples(rows, schema=schema)
+    with pytest.raises(InputError, match=r"inverse of 2 relations.*'likes', 'loves'"):
+        read("Lens likedBy ?x", graph)
+
+
+@pytest.mark.parametrize("given", [3, [["a"]], [["a", 1]], [""], ["bought"]])
+def test_what_is_no_name_of_an_inverse_is_refused(given: object) -> None:
+    relation = {"name": "bought", "head": "t", "tail": "t", "backwards": given}
+    with pytest.raises(InputError, match="backwards"):
+        Schema.from_dict({"types": ["t"], "relations": [relation]})
+
+
+def test_a_probability_of_an_inverse_says_what_to_ask(graph: KnowledgeGraph) -> None:
+    asker = Asker(SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0))
+    text = "SELECT ?p { BIND(ks:probability(:Camera, <was bought by>, :Ann) AS ?p) }"
+    with pytest.raises(InputError, match="with the two ends exchanged"):
+        Sparql(asker).run(text)

@@ -272,13 +272,28 @@ class KnowledgeGraph(Lookups):
 
     @cached_property
     def possible(self) -> dict[str, BoolArray]:
-        """By end, which groups of entities (`Classes.groups`) may stand there: (edges, groups)."""
+        """By end, which groups of entities (`Classes.groups`) may stand there: (edges, groups).
+
+        What follows from a fact shows them as the fact itself does.
+        """
         if self.classes is None:
             return {}
-        heads, edges, tails = self.triples.T
+        heads, edges, tails = self.closed.triples.T
         names = self.schema.relation_names
         ends = {"head": heads, "tail": tails}
         return {end: self.classes.possible(end, edges, at, names) for end, at in ends.items()}
+
+    @cached_property
+    def by_label(self) -> dict[str, list[int]]:
+        """The entities that have a label, by label.
+
+        >>> KnowledgeGraph.from_triples([("Q1", "r", "Q2")], labels={"Q2": "Fargo"}).by_label
+        {'Fargo': [1]}
+        """
+        found: dict[str, list[int]] = {}
+        for entity, label in (self.labels or {}).items():
+            found.setdefault(label, []).append(entity)
+        return found
 
     @cached_property
     def ancestry(self) -> Ancestry:

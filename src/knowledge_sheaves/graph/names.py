@@ -72,8 +72,7 @@ def find_entity(graph: KnowledgeGraph, text: str, places: Sequence[Place] = ()) 
 
 def _meant(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> list[int]:
     """The entities with this label; where their types bar all of them, those written otherwise."""
-    labels = graph.labels or {}
-    meant = [entity for entity, label in labels.items() if label == text]
+    meant = graph.by_label.get(text, [])
     if not meant or not places:
         return meant
     fits = _fitting(graph, places)
@@ -81,7 +80,8 @@ def _meant(graph: KnowledgeGraph, text: str, places: Sequence[Place]) -> list[in
     if found or (graph.classes is None and len(graph.schema.types) == 1):
         return found or meant
     folded = text.casefold()
-    alike = [e for e, label in labels.items() if fits[e] and label.casefold() == folded]
+    labels = (graph.labels or {}).items()
+    alike = [e for e, label in labels if fits[e] and label.casefold() == folded]
     return alike or meant
 
 
@@ -108,9 +108,17 @@ def find_relation(graph: KnowledgeGraph, text: str) -> str:
             f"{_listed(repr(str(name)) for name in meant)}."
         )
     backwards = graph.schema.backwards
-    for name, relation in backwards.items():
-        if text in (name, label_of(name)):
-            raise WithoutFacts(name, names[names.index(relation)])
+    turned = [name for name in backwards if text == name]
+    turned = turned or [name for name in backwards if text == label_of(name)]
+    of = list(dict.fromkeys(relation for name in turned for relation in backwards[name]))
+    if len(of) == 1:
+        raise WithoutFacts(turned[0], names[names.index(of[0])])
+    if of:
+        listed = _listed(quoted(names[names.index(relation)]) for relation in of)
+        raise InputError(
+            f"{quoted(turned[0])} is the inverse of {len(of)} relations and has no facts of its "
+            f"own: ask with the two ends exchanged for one of {listed}."
+        )
     listed = f": the graph has {_listed(map(quoted, names))}."
     near = suggested(text, (*names, *backwards))
     raise UnknownRelation(f"There is no relation {text!r}{near or listed}", relation=text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,8 +59,8 @@ class Relation:
     call it, where that is not its name. ``inverse_functional`` says that a tail has at most one
     head, ``antisymmetric`` that it never holds in both directions; ``inverse_of`` names the
     relation that holds backwards wherever it does, ``subproperty_of`` one that holds as well.
-    ``backwards`` is a name for the relation read from tail to head, which has no facts of its own,
-    ``backwards_label`` what people call that.
+    ``backwards`` are names for the relation read from tail to head, which have no facts of their
+    own, each with what people call it, or None.
 
     >>> Relation("favorite movie", "Person", "Film", functional=True).head
     'Person'
@@ -78,15 +78,15 @@ class Relation:
     antisymmetric: bool = field(default=False, repr=False)
     inverse_of: str | None = field(default=None, repr=False)
     subproperty_of: str | None = field(default=None, repr=False)
-    backwards: str | None = field(default=None, repr=False)
-    backwards_label: str | None = field(default=None, repr=False, compare=False)
+    backwards: tuple[tuple[str, str | None], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        given = [name for name in (*OTHERS, "backwards") if getattr(self, name) is not None]
+        given = [name for name in OTHERS if getattr(self, name) is not None]
         _check_fields(self, names=("name", "head", "tail", *given), flags=("shared", *FLAGS))
         for name in given:
             if getattr(self, name) == self.name:
                 raise InputError(f"The relation {self.name!r} cannot be {name} itself: drop it.")
+        object.__setattr__(self, "backwards", tuple(_turned(self.name, self.backwards)))
         if self.symmetric and self.antisymmetric:
             raise InputError(
                 f"The relation {self.name!r} is marked symmetric and antisymmetric; then it never "
@@ -110,12 +110,27 @@ def _check_fields(value: EntityType | Relation, names: Iterable[str], flags: Ite
     for name in flags:
         if not isinstance(getattr(value, name), bool):
             raise InputError(f"{name} must be true or false, not {getattr(value, name)!r}.")
-    for label in (value.label, getattr(value, "backwards_label", None)):
-        if label is not None and not isinstance(label, str):
-            raise InputError(f"The label of {value.name!r} must be a text, not {label!r}.")
+    if value.label is not None and not isinstance(value.label, str):
+        raise InputError(f"The label of {value.name!r} must be a text, not {value.label!r}.")
     dim = value.dim
     if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
         raise InputError(f"The dim of {value.name!r} must be a positive whole number, not {dim!r}.")
+
+
+def _turned(relation: str, given: Any) -> Iterator[tuple[str, str | None]]:
+    """The names of a relation read backwards, each with its label, from what a file may hold."""
+    listed = given if isinstance(given, (list, tuple)) else [given]
+    for each in listed:
+        pair = tuple(each) if isinstance(each, (list, tuple)) else (each, None)
+        name, label = pair if len(pair) == 2 else (None, None)
+        if not isinstance(name, str) or not name or not (label is None or isinstance(label, str)):
+            raise InputError(
+                f"What {relation!r} is called backwards must be a name, or a pair of a name and a "
+                f"label, not {each!r}."
+            )
+        if name == relation:
+            raise InputError(f"The relation {relation!r} cannot be backwards itself: drop it.")
+        yield name, label
 
 
 @dataclass(frozen=True, init=False)
@@ -192,23 +207,26 @@ class Schema:
         """
 
         def told(relation: Relation) -> Relation:
-            turned = relations.get(relation.backwards or "", relation.backwards_label)
+            turned = tuple((name, relations.get(name, own)) for name, own in relation.backwards)
             label = relations.get(relation.name, relation.label)
-            return replace(relation, label=label, backwards_label=turned)
+            return replace(relation, label=label, backwards=turned)
 
         kinds = [replace(kind, label=types.get(kind.name, kind.label)) for kind in self.types]
         return Schema(kinds, list(map(told, self.relations)))
 
     @cached_property
-    def backwards(self) -> dict[Name, str]:
-        """The names for relations read from tail to head, and which relation each stands for.
+    def backwards(self) -> dict[Name, tuple[str, ...]]:
+        """The names for relations read from tail to head, and which relations each stands for.
 
         >>> says = {"boughtBy": {"inverse_of": "bought"}}
         >>> Schema.single(["bought"]).saying(says).backwards
-        {'boughtBy': 'bought'}
+        {'boughtBy': ('bought',)}
         """
-        known = ((r.backwards, r) for r in self.relations)
-        return {Name(name, r.backwards_label): r.name for name, r in known if name is not None}
+        found: dict[Name, dict[str, None]] = {}
+        for relation in self.relations:
+            for name, label in relation.backwards:
+                found.setdefault(Name(name, label), {})[relation.name] = None
+        return {name: tuple(relations) for name, relations in found.items()}
 
     @cached_property
     def graph(self) -> Multigraph:
@@ -282,7 +300,6 @@ class Schema:
                 subproperty_of=parts[0].subproperty_of,
                 label=parts[0].label,
                 backwards=parts[0].backwards,
-                backwards_label=parts[0].backwards_label,
             )
 
         return Schema([DEFAULT_TYPE], [merged(name) for name in self.relation_names])
@@ -439,14 +456,16 @@ functional=False, dim=None),)
         return "".join(table(part, title) for title, part in rows.items())
 
 
-def _without_facts(says: Mapping[str, Mapping[str, Any]], known: Collection[str]) -> dict[str, str]:
-    """By relation its inverse, of which nothing else is known."""
-    found: dict[str, str] = {}
+def _without_facts(
+    says: Mapping[str, Mapping[str, Any]], known: Collection[str]
+) -> dict[str, list[str]]:
+    """By relation its inverses, of which nothing else is known."""
+    found: dict[str, list[str]] = {}
     for name, said in says.items():
         other = said.get("inverse_of")
         if other is not None and (name in known) != (other in known):
             one, unknown = (name, other) if name in known else (other, name)
-            found.setdefault(one, unknown)
+            found.setdefault(one, []).append(unknown)
     return found
 
 

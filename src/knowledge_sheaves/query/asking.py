@@ -359,13 +359,17 @@ class Asker:
         """Read a model from its folder."""
         return cls(SheafEmbedding.load(folder))
 
+    @property
+    def typed(self) -> KnowledgeGraph:
+        """The graph by whose types questions are read: what was given has been seen there."""
+        if self.graph.classes is None:
+            return self.graph
+        return known_graph(self.model, self.options.known or ALL)
+
     def read(self, text: str, budget: Budget | None = None) -> ParsedQuery:
         """Read a query in SPARQL or in the short form."""
-        # Where types rule out what was never seen, all that was given has been seen.
-        typed = self.graph.classes is not None
-        graph = known_graph(self.model, self.options.known or ALL) if typed else self.graph
         try:
-            return read(text, graph, budget)
+            return read(text, self.typed, budget)
         except UnknownRelation as error:
             if not has_values(self.model, error.relation):
                 raise

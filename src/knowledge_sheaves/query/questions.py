@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ TOLD = 2 * 2
 """How many numbers say how well relations are found: first and among ten, at the target or not."""
 DOUBT = 10.0
 """As how many held-out facts of a relation those of all relations count."""
+LEADS = 0.0, 1.0, 4.0
+"""Between which logarithms a lead over the second counts by one weight."""
 SURE = 0.01, 0.99
 """Between which shares facts are found: some of few never were, or always."""
 
@@ -91,12 +94,14 @@ def features(
     """What the probability of answers is made of, a row each.
 
     Their scores, in pieces; their places; the score of the second new answer to the same question,
-    in pieces; what is `told` of its relations; how `familiar` they are there.
+    in pieces, and how far they lead it; what is `told` of its relations; how `familiar` they are
+    there.
     """
     place = -np.log1p(np.minimum(np.asarray(ahead), AHEAD))
     rival = np.broadcast_to(np.asarray(second), len(logs))
+    leads = [np.clip(logs - rival, low, high) for low, high in pairwise(LEADS)]
     rest = np.broadcast_to(np.asarray(told), (len(logs), TOLD))
-    return np.column_stack([pieces(logs), place, pieces(rival), rest, familiar])
+    return np.column_stack([pieces(logs), place, pieces(rival), *leads, rest, familiar])
 
 
 RISING = least_weights(1)

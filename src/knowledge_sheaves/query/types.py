@@ -4,8 +4,8 @@ A relation may join several pairs of types; each is an edge of the schema. `poss
 the types of variables, `readings` lists all ways to choose an edge of the schema for every edge.
 
 Where all entities share one stalk, types are those of `graph.classes`: then a *kind* is a group of
-entities with the same types, and an end of a relation takes those that `graph.possible` leaves open
-or that facts show there. Elsewhere a kind is a type of the schema.
+entities with the same types, and an end of a relation takes those that `graph.possible` leaves
+open. Elsewhere a kind is a type of the schema.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from knowledge_sheaves.graph import IntArray, KnowledgeGraph
 from knowledge_sheaves.graph.labels import Name, quoted, words
 from knowledge_sheaves.query.pattern import Edge, Pattern, SchemaEdge, Term, Variable
 
-Kinds = frozenset[int]
+Kinds = int
+"""A set of kinds: bit k is set where kind k is in it. There may be thousands of them."""
 MOST_READINGS = 10_000
 
 
@@ -61,7 +62,7 @@ def possible_types(
     >>> graph = KnowledgeGraph.from_triples(
     ...     [("Julia", "likes", "Fargo")], types={"Julia": "Person", "Fargo": "Film"})
     >>> possible_types(Pattern((Edge("?y", 0, "?x"),)), graph)
-    {'?y': frozenset({0}), '?x': frozenset({1})}
+    {'?y': 1, '?x': 2}
     """
     anything = _kinds(graph)
     found = {**dict.fromkeys(pattern.variables, anything), **(known or {})}
@@ -94,9 +95,9 @@ def _fit(edge: Edge, ends: Sequence[Kinds], graph: KnowledgeGraph) -> list[Kinds
     """What is left of the kinds of both ends by what the relation joins."""
     if graph.classes is not None:
         return [own & taken for own, taken in zip(ends, _taken(edge, graph), strict=True)]
-    pairs = ((h, t) for h, t in _pairs(edge, graph) if h in ends[0] and t in ends[1])
+    pairs = ((h, t) for h, t in _pairs(edge, graph) if _in(h, ends[0]) and _in(t, ends[1]))
     fit = [(h, t) for h, t in pairs if h == t or edge.head != edge.tail]
-    return [frozenset(pair[place] for pair in fit) for place in (0, 1)]
+    return [_together(pair[place] for pair in fit) for place in (0, 1)]
 
 
 def _taken(edge: Edge, graph: KnowledgeGraph) -> list[Kinds]:
@@ -104,17 +105,14 @@ def _taken(edge: Edge, graph: KnowledgeGraph) -> list[Kinds]:
     if graph.classes is not None:
         return [_open(edge, end, graph) for end in _ENDS]
     pairs = _pairs(edge, graph)
-    return [frozenset(pair[place] for pair in pairs) for place in (0, 1)]
+    return [_together(pair[place] for pair in pairs) for place in (0, 1)]
 
 
 def _open(edge: Edge, end: str, graph: KnowledgeGraph) -> Kinds:
-    """The groups that may stand at an end, those included that what follows from facts shows."""
-    assert graph.classes is not None
+    """The groups that may stand at an end."""
     parts = graph.schema.edges(graph.schema.relation_names[edge.relation])
-    mask = np.array(graph.possible[end][parts].any(0))
-    if graph.closed is not graph:
-        mask[graph.classes.groups[0][_at(edge, end, graph.closed)]] = True
-    return frozenset(np.flatnonzero(mask).tolist())
+    mask = np.packbits(graph.possible[end][parts].any(0), bitorder="little")
+    return int.from_bytes(mask.tobytes(), "little")
 
 
 def _at(edge: Edge, end: str, graph: KnowledgeGraph) -> IntArray:
@@ -177,7 +175,7 @@ def _fitting_parts(
             edge.terms, (int(ends.heads[part]), int(ends.tails[part])), strict=True
         ):
             if isinstance(term, Variable):
-                if kind not in possible[term] or (types | new).get(term, kind) != kind:
+                if not _in(kind, possible[term]) or (types | new).get(term, kind) != kind:
                     break
                 new[term] = kind
             elif kind != int(graph.entity_types[term]):
@@ -188,13 +186,28 @@ def _fitting_parts(
 
 def _kinds(graph: KnowledgeGraph) -> Kinds:
     if graph.classes is not None:
-        return frozenset(range(graph.classes.groups[1].shape[0]))
-    return frozenset(range(len(graph.schema.types)))
+        return (1 << graph.classes.groups[1].shape[0]) - 1
+    return (1 << len(graph.schema.types)) - 1
 
 
 def _own(entity: int, graph: KnowledgeGraph) -> Kinds:
     of = graph.entity_types if graph.classes is None else graph.classes.groups[0]
-    return frozenset([int(of[entity])])
+    return 1 << int(of[entity])
+
+
+def _in(kind: int, kinds: Kinds) -> bool:
+    return bool(kinds >> kind & 1)
+
+
+def _together(kinds: Iterable[int]) -> Kinds:
+    found = 0
+    for kind in kinds:
+        found |= 1 << kind
+    return found
+
+
+def _each(kinds: Kinds) -> list[int]:
+    return [kind for kind in range(kinds.bit_length()) if _in(kind, kinds)]
 
 
 def _pairs(edge: Edge, graph: KnowledgeGraph) -> list[tuple[int, int]]:
@@ -243,8 +256,8 @@ def _said_at(edge: Edge, end: str, graph: KnowledgeGraph) -> list[str]:
 def _said_of(kinds: Kinds, graph: KnowledgeGraph) -> list[str]:
     """The types of kinds by what people call them."""
     if graph.classes is None:
-        return [graph.schema.types[kind].said for kind in kinds]
-    columns = graph.classes.groups[1][sorted(kinds)].sum(0)
+        return [graph.schema.types[kind].said for kind in _each(kinds)]
+    columns = graph.classes.groups[1][_each(kinds)].sum(0)
     names = graph.classes.names.names(np.flatnonzero(columns))
     return [_words(name, graph) for name in names]
 

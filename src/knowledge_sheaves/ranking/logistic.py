@@ -117,6 +117,10 @@ class Additive:
     shifts: Mapping[str, float] = field(default_factory=dict)
     own: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if any(len(own) != len(self.weights) for own in self.own.values()):
+            raise ValueError("not all have as many weights")
+
     @classmethod
     def fit(
         cls,

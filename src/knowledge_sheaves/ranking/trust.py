@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from knowledge_sheaves.embedding import SheafEmbedding
+from knowledge_sheaves.embedding.loops import is_barred
 from knowledge_sheaves.embedding.probability import EPSILON
 from knowledge_sheaves.embedding.storage import dataset_of
 from knowledge_sheaves.errors import InputError
@@ -214,12 +215,19 @@ def triple_probabilities(
 
 
 def _one_way(model: SheafEmbedding, triples: IntArray) -> IntArray:
-    """A symmetric relation says one thing both ways: its triples with the lower id first."""
+    """A symmetric relation says one thing both ways: its triples with the lower id first.
+
+    Where types rule that out, they stand the other way.
+    """
     schema = model.graph.schema
     flags = np.array([relation.symmetric for relation in schema.relations], np.bool_)
-    both_ways = (triples[:, 1] >= 0) & (triples[:, 0] > triples[:, 2])
+    both_ways = triples[:, 1] >= 0
     both_ways &= flags[triples[:, 1]] if len(flags) else False
-    return np.where(both_ways[:, None], triples[:, ::-1], triples)
+    found = triples.copy()
+    mine = np.where((triples[:, :1] > triples[:, 2:]), triples[:, ::-1], triples)[both_ways]
+    barred = is_barred(model.graph, mine)
+    found[both_ways] = np.where(barred[:, None], mine[:, ::-1], mine)
+    return found
 
 
 def _fitted(model: SheafEmbedding, trust: Trust) -> Logistic:

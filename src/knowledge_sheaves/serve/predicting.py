@@ -31,7 +31,7 @@ def with_block(source: str, facts: FactStore, top: int) -> str:
     { ?x <urn:name:knows> ?y . <urn:knowledge-sheaves:answers> <urn:knowledge-sheaves:top> 5 }
     FILTER(?x > 1) }
     """
-    text = read_text(source, facts.is_name)
+    text = read_text(source, facts)
     groups = Groups(text)
     if groups.blocks or not groups.outermost:
         return source

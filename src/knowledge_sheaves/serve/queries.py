@@ -103,7 +103,7 @@ def _is_more(text: str, asker: Asker) -> bool:
 
 
 def _has_values(text: str, asker: Asker) -> bool:
-    return has_values(read_text(text, Sparql(asker).facts.is_name))
+    return has_values(read_text(text, Sparql(asker).facts))
 
 
 def _reply(found: Result, job: Mapping[str, Any]) -> Reply:

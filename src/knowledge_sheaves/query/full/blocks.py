@@ -70,6 +70,11 @@ def check_service(element: Element, text: Text) -> None:
             f"SERVICE at {text.place(element.first)} asks another address, and no query opens a "
             f"connection: write SERVICE ks:predict, with ks: for {KS}."
         )
+    if at + 1 >= element.last or tokens[at + 1].word != "{":
+        raise InputError(
+            f"SERVICE at {text.place(element.first)} needs what it asks in braces: "
+            "SERVICE ks:predict { … }."
+        )
 
 
 def read_block(

@@ -87,7 +87,7 @@ class Sparql:
         """
         budget = budget or self.asker.options.budget()
         written = text if is_sparql(text) else to_sparql(text, self.asker.graph)
-        read = read_text(written, self.facts.is_name)
+        read = read_text(written, self.facts)
         if facts_only and asks_predictions(written):
             raise InputError(
                 "The query asks for predictions (SERVICE, or a word of ks:), and the facts only "
@@ -157,7 +157,7 @@ class _Run:
     def _answer(self, element: Element) -> None:
         """Answer a block for what is bound around it."""
         visible = self._visible(element)
-        block = read_block(element, self.text, self.asker.graph, visible, self.budget)
+        block = read_block(element, self.text, self.asker.typed, visible, self.budget)
         context = context_of(element, self.text, self._element)
         shared = [Variable(v) for v in block.asked.variables if v in context.variables]
         handed: tuple[Variable, ...] = ()

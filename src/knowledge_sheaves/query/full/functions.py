@@ -81,6 +81,8 @@ class Functions:
     def _score(self, tails: dict[tuple[int, int], list[int]]) -> None:
         asked = {pair: self._query(*pair) for pair in tails}
         pairs = [pair for pair in tails if asked[pair] is not None]
+        for head, relation in tails.keys() - set(pairs):  # types rule them out
+            self.scored |= {(head, relation, tail): 0.0 for tail in tails[head, relation]}
         solver = self.asker.options.start(self.asker.model, self.budget)
         for part in slices(len(pairs), queries_at_once(self.asker.model, solver.budget)):
             group = pairs[part]
@@ -98,7 +100,7 @@ class Functions:
     def _query(self, head: int, relation: int) -> Query | None:
         pattern = Pattern((Edge(Entity(head), RelationId(relation), _ASKED),))
         try:
-            possible_types(pattern, self.asker.graph)
+            possible_types(pattern, self.asker.typed)
         except TypeClash:
             return None
         return Query((_ASKED,), (pattern,))

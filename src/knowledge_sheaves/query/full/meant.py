@@ -19,11 +19,13 @@ from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.full.roles import TYPE, Role, roles
 from knowledge_sheaves.query.full.store import FactStore
 from knowledge_sheaves.query.full.text import Text, Token
-from knowledge_sheaves.query.language.iris import iri_of, name_of
+from knowledge_sheaves.query.language.iris import BLANK, iri_of, name_of
 from knowledge_sheaves.query.language.names import NAMESPACE
 
 MOST_NOTED = 5
 """How many names one note lists."""
+LONGEST = 100
+"""So many letters of a name."""
 
 
 def with_meant(
@@ -59,10 +61,14 @@ def _notes(unknown: Sequence[str]) -> tuple[str, ...]:
     """What names give nothing; in ASCII, as a header of HTTP has it."""
     if not unknown:
         return ()
-    listed = ", ".join(map(ascii, unknown[:MOST_NOTED]))
+    listed = ", ".join(_cut(ascii(name)) for name in unknown[:MOST_NOTED])
     more = len(unknown) - MOST_NOTED
     listed += f" and {more:,} more" if more > 0 else ""
     return (f"No single thing in the model is called {listed}.",)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}...{text[-1]}"
 
 
 class _Meaning:
@@ -96,6 +102,10 @@ class _Meaning:
                     find_type(name, self._types)
                 case "entity":
                     find_entity(self.graph, name, role.places)
+                    return InputError(
+                        f"What has the label {name!r} is a blank node, and those have no names in "
+                        "SPARQL: ask in the short form, or without --facts-only."
+                    )
         except InputError as error:
             return error
         return InputError(f"The model has no graph {name!r}.")
@@ -106,7 +116,11 @@ class _Meaning:
         return self._labelled_relation(name)
 
     def _entity(self, iri: str, name: str, role: Role) -> str | None:
-        if name in self.graph.entities or self.facts.holds(iri, "subject", "object"):
+        if name in self.graph.entities:
+            return iri
+        if name in self.graph.by_label and name in self.graph.type_names:
+            return self._labelled_entity(name, role)  # where an entity is asked for, no type is
+        if self.facts.holds(iri, "subject", "object"):
             return iri
         return self._labelled(iri, name, role)
 
@@ -127,7 +141,7 @@ class _Meaning:
 
     def _labelled(self, iri: str, name: str, role: Role) -> str | None:
         """What has a label; an entity, or else what is otherwise called so."""
-        if name in self.facts.labels:
+        if name in self.graph.by_label:
             return self._labelled_entity(name, role)
         if self.facts.is_other(name):
             return iri
@@ -138,7 +152,8 @@ class _Meaning:
             entity = find_entity(self.graph, name, role.places)
         except InputError:  # several have this label
             return None
-        return iri_of(self.graph.entities[entity])
+        found = self.graph.entities[entity]
+        return None if BLANK.fullmatch(found) else iri_of(found)
 
     def _labelled_relation(self, name: str) -> str | None:
         return _only(name, self.graph.schema.labelled_names)

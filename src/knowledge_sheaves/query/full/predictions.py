@@ -138,7 +138,7 @@ class _Asking:
         query = self.block.asked.query
         if query is None or not row:
             return query
-        return with_entities(query, row, self.asker.graph)
+        return with_entities(query, row, self.asker.typed)
 
     def _solve(self, queries: list[Query]) -> list[Answers]:
         wish, options = self.block.wish, self.asker.options

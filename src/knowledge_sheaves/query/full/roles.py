@@ -113,8 +113,8 @@ class _Walk:
     def _in_verb(self, frame: _Frame, place: int) -> bool:
         """Take a token into the path between subject and object, if it belongs there."""
         token, last = self.tokens[place], frame.verb[-1].word if frame.verb else "/"
-        if token.word in ("}", "]", ".", ";"):
-            return False
+        if token.word in ("{", "}", "]", ".", ";") or (token.kind == "word" and token.word != "A"):
+            return False  # a semicolon may stand behind the last verb
         if last not in _WANTS_MORE and token.word not in _GOES_ON:
             frame.part = "object"
             return False
@@ -173,14 +173,21 @@ class _Walk:
     def _in_terms(self, frame: _Frame, place: int) -> None:
         """A name where no triple is: in a path's brackets, a list, a condition, or outside."""
         before = self._word(place - 1)
+        if before in ("^^", "FROM", "NAMED"):
+            return
         if frame.kind == "path":
             self.found[place] = _Found("relation", frame.where)
-        elif frame.kind == "list" or before == "DESCRIBE":
+        elif frame.kind == "list" or self._is_described(place):
             self.found[place] = _Found("entity", frame.where)
         elif frame.kind == "probability" and before in ("(", ","):
             self.found[place] = self._argument(frame.arguments, place)
-        elif before not in ("^^", "FROM", "NAMED") and self._word(place + 1) != "(":
+        elif self._word(place + 1) != "(":
             self.found[place] = _Found("term")
+
+    def _is_described(self, place: int) -> bool:
+        while place > 0 and self.tokens[place].kind in ("iri", "variable"):
+            place -= 1
+        return self._word(place) == "DESCRIBE"
 
     def _argument(self, number: int, place: int) -> _Found:
         if number == 1:
@@ -196,14 +203,22 @@ def _is_type(verb: Sequence[Token]) -> bool:
 
 def _places(verb: Sequence[Token], end: End) -> list[Place]:
     """Where the head or the tail of a path stands; of alternatives any may be meant."""
-    if any(token.word in ("(", "|", "!", "*", "+", "?") for token in verb):
+    if len(_parts(verb, "|")) > 1:
         return []
+    step = _parts(verb, "/")[0 if end == "head" else -1]
+    first = step[0].word if step else ""
+    if first == "^":
+        return _places(step[1:], "tail" if end == "head" else "head")
+    if first == "(" and closing(step, 0) == len(step) - 1:
+        return _places(step[1:-1], end)
+    return [Place(name_of(step[0].iri), end)] if len(step) == 1 and step[0].iri else []
+
+
+def _parts(verb: Sequence[Token], sign: str) -> list[list[Token]]:
+    """A path divided at a sign, but not within brackets."""
     parts: list[list[Token]] = [[]]
+    depth = 0
     for token in verb:
-        parts.append([]) if token.word == "/" else parts[-1].append(token)
-    part = parts[0 if end == "head" else -1]
-    if not part or not part[-1].iri:
-        return []
-    inverse = part[0].word == "^"
-    other: End = "tail" if end == "head" else "head"
-    return [Place(name_of(part[-1].iri), other if inverse else end)]
+        depth += (token.word == "(") - (token.word == ")")
+        parts.append([]) if token.word == sign and not depth else parts[-1].append(token)
+    return parts

@@ -78,23 +78,23 @@ class FactStore:
         return cls.of(graph, _known(statements_of(model), graph, known))
 
     def is_name(self, name: str) -> bool:
-        """Whether an entity, a relation or a type is called so, by name or by label."""
-        return name in self.graph.entities or self.is_other(name) or name in self._all_labels
+        """Whether an entity, a relation or a type has this name."""
+        return name in self.graph.entities or self.is_other(name)
+
+    def is_label(self, name: str) -> bool:
+        """Whether an entity, a relation, read backwards too, or a type has this label."""
+        return name in self.graph.by_label or name in self._other_labels
 
     def is_other(self, name: str) -> bool:
         """Whether a relation or a type has this name."""
         return name in self._others
 
     @cached_property
-    def labels(self) -> frozenset[str]:
-        """The labels of entities."""
-        return frozenset((self.graph.labels or {}).values())
-
-    @cached_property
-    def _all_labels(self) -> frozenset[str]:
-        relations = (name.label for name in self.graph.schema.labelled_names)
+    def _other_labels(self) -> frozenset[str]:
+        schema = self.graph.schema
+        relations = (name.label for name in (*schema.labelled_names, *schema.backwards))
         types = map(self.graph.type_label, self.graph.type_names)
-        return self.labels.union(filter(None, relations), filter(None, types))
+        return frozenset(filter(None, (*relations, *types)))
 
     def holds(self, iri: str, *places: OneOf["subject", "predicate", "object"]) -> bool:
         """Whether a statement has an IRI in one of these places."""

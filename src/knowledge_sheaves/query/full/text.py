@@ -8,13 +8,14 @@ would open connections for it, and nothing else in a query can make it do so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from urllib.parse import unquote, urljoin
+from typing import Protocol
+from urllib.parse import urljoin
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.query.language.iris import iri_of, is_valid
+from knowledge_sheaves.query.language.iris import iri_of, is_valid, unquoted
 from knowledge_sheaves.query.language.names import NAMESPACE, PREFIXES
 from knowledge_sheaves.query.language.short import is_sparql
 from knowledge_sheaves.query.language.sparql_text import UPDATES, check_length, place
@@ -49,6 +50,19 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ESCAPED = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 _JOINING = frozenset(".;,/{")
+_IRIS = ("iri", "loose", "name")
+_VALUES = (*_IRIS, "variable", "string", "language", "number")
+_ENDS = (")", "TRUE", "FALSE")
+
+
+class Names(Protocol):
+    """What things of a graph are called."""
+
+    def is_name(self, name: str) -> bool:
+        """Whether something has this name."""
+
+    def is_label(self, name: str) -> bool:
+        """Whether something has this label."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +138,7 @@ def is_full(text: str, facts_only: bool = False) -> bool:
 
 def asks_predictions(text: str) -> bool:
     """Whether a query has a ``SERVICE`` block, or a word of ours such as ``ks:probability``."""
-    tokens = list(_scan(text, lambda name: False))
+    tokens = list(_scan(text))
     declared = {b.text for a, b in pairwise(tokens) if a.word == "PREFIX"}
     return any(
         token.word == "SERVICE"
@@ -134,31 +148,66 @@ def asks_predictions(text: str) -> bool:
     )
 
 
-def read_text(text: str, is_name: Callable[[str], bool]) -> Text:
-    """Take a query apart; ``is_name`` knows the names of the graph."""
+def read_text(text: str, names: Names) -> Text:
+    """Take a query apart; ``names`` are those of the graph."""
     check_length(text)
-    found = [token for token in _scan(text, is_name) if token.kind != "comment"]
+    found = [token for token in _scan(text) if token.kind != "comment"]
     _check(text, found)
-    return _Reader(text, found, is_name).read()
+    return _Reader(text, found, names).read()
 
 
-def _scan(text: str, is_name: Callable[[str], bool]) -> Iterator[Token]:
-    start, brackets = 0, [""]
+def _scan(text: str) -> Iterator[Token]:
+    start, where = 0, _Where()
     while match := _TOKEN.search(text, start):
         kind, piece = str(match.lastgroup), match[0]
-        inside = piece[1:-1]
-        # Between < and > of two comparisons may stand what looks like a name of ours.
-        compares = kind == "loose" or (kind == "iri" and inside[:1] in "?$" and inside)
-        # Triples stand in braces, comparisons in round brackets.
-        compares = compares and not (kind == "loose" and brackets[-1] in ("{", "["))
-        if compares and not (is_name(inside) or is_name(unquote(inside))):
-            kind, piece = "operator", "<=" if inside.startswith("=") else "<"
-        start = match.start() + len(piece)
-        if piece in _CLOSING:
-            brackets.append(piece)
-        elif piece in _CLOSING.values() and len(brackets) > 1:
-            brackets.pop()
-        yield Token(kind, piece, match.start())
+        # Between < and > of two comparisons may stand what looks like an IRI or a name of ours.
+        if kind in ("iri", "loose") and where.compares:
+            kind, piece = "operator", "<=" if piece.startswith("<=") else "<"
+        token = Token(kind, piece, match.start())
+        if kind != "comment":
+            where.step(token)
+        start = token.end
+        yield token
+
+
+class _Where:
+    """Where a reader of tokens stands: behind a value in brackets that hold an expression or not.
+
+    Expressions stand in round brackets, and so do paths, lists and rows of VALUES.
+    """
+
+    def __init__(self) -> None:
+        self.open, self.values = [""], False
+        self.last, self.before = Token("", "", 0), Token("", "", 0)
+
+    @property
+    def compares(self) -> bool:
+        """Whether an operator comes next."""
+        last = self.last
+        return self.open[-1] == "expression" and (last.kind in _VALUES or last.word in _ENDS)
+
+    def step(self, token: Token) -> None:
+        """Go over a token."""
+        self.values |= token.word == "VALUES"
+        if token.word in _CLOSING:
+            self.open.append(self._opened(token.word))
+        elif token.word in _CLOSING.values() and len(self.open) > 1:
+            self.open.pop()
+        elif token.word == "SELECT" and self.last.word == "{":
+            self.open[-1] = ""  # what follows is a query by itself
+        self.last, self.before = token, self.last
+
+    def _opened(self, bracket: str) -> str:
+        around = self.open[-1]
+        if bracket == "{":
+            values, self.values = self.values, False
+            return "VALUES" if values else "group"
+        if bracket == "[" or around == "VALUES":
+            return "terms"
+        if around in ("", "expression") or (self.last.kind == "word" and self.last.word != "A"):
+            return "expression"
+        # In a group: the arguments of FILTER ks:f(…), or else a path or a list.
+        return "expression" if self.before.word == "FILTER" and self.last.kind in _IRIS else "terms"
 
 
 def _check(text: str, tokens: Sequence[Token]) -> None:
@@ -232,8 +281,8 @@ def closing(tokens: Sequence[Token], start: int) -> int:
 class _Reader:
     """Takes the prologue off, and gives every name its IRI."""
 
-    def __init__(self, text: str, tokens: list[Token], is_name: Callable[[str], bool]) -> None:
-        self.text, self.tokens, self.is_name = text, tokens, is_name
+    def __init__(self, text: str, tokens: list[Token], names: Names) -> None:
+        self.text, self.tokens, self.names = text, tokens, names
         self.prefixes, self.base = {**PREFIXES, "ks": KS}, ""
 
     def read(self) -> Text:
@@ -280,7 +329,9 @@ class _Reader:
 
     def _iri(self, token: Token) -> str:
         text = _unescape(token.text[1:-1])
-        if self.is_name(text):
+        # With a base an IRI without a scheme means what the base makes of it, and no label.
+        relative = bool(self.base) and token.kind == "iri"
+        if self.names.is_name(text) or (not relative and self.names.is_label(text)):
             return iri_of(text)
         # What has signs that no IRI has, such as blanks, is a name of ours.
         return self._known(NAMESPACE + text if token.kind == "loose" else self._absolute(text))
@@ -296,7 +347,8 @@ class _Reader:
         if not iri.startswith(NAMESPACE):
             return iri
         name = iri.removeprefix(NAMESPACE)
-        return iri_of(name if self.is_name(name) else unquote(name, errors="surrogatepass"))
+        known = self.names.is_name(name) or self.names.is_label(name)
+        return iri_of(name if known else unquoted(name))
 
 
 def _unescape(text: str) -> str:

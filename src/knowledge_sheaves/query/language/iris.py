@@ -49,7 +49,19 @@ def name_of(iri: str) -> str:
     """
     if not iri.startswith(NAMESPACE):
         return iri
-    return unquote(iri.removeprefix(NAMESPACE), errors="surrogatepass")
+    return unquoted(iri.removeprefix(NAMESPACE))
+
+
+def unquoted(text: str) -> str:
+    """The text that percent-encoded signs stand for; what stands for none stays as it is.
+
+    >>> unquoted("Star%20Wars"), unquoted("a%FF")
+    ('Star Wars', 'a%FF')
+    """
+    try:
+        return unquote(text, errors="surrogatepass")
+    except UnicodeDecodeError:
+        return text
 
 
 def entity_of(iri: str, graph: KnowledgeGraph) -> int | None:

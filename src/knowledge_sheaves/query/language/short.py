@@ -75,7 +75,7 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
         )
     if len(words) == 3:
         return _join(words, 1, 2)
-    labels = frozenset((graph.labels or {}).values())
+    labels = graph.by_label
     names = (*graph.schema.labelled_names, *graph.schema.backwards)
     relations = frozenset(names) | frozenset(filter(None, map(label_of, names)))
 
