@@ -19,6 +19,7 @@ from knowledge_sheaves.evaluation.trust import keep_trust
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options
 from knowledge_sheaves.query.asking import Asker
+from knowledge_sheaves.ranking.words import Cover
 
 Sheaves = Callable[..., tuple[int, str, str]]
 PATH = "SELECT ?x { :virus :causes/:affects ?x }"
@@ -310,3 +311,17 @@ def test_a_set_that_is_not_shown_whole_says_so(
     assert f"The first {size} new answers hold the missing one" in whole
     assert "of them are shown" not in whole
     assert f"3 of them are shown: --top {size} shows all." in few
+
+
+def test_a_set_is_no_larger_than_what_is_possible(
+    sheaves: Sheaves, trained: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(trained, folder)
+    keep_trust(SheafEmbedding.load(folder), folder, questions=False)
+    asked = ("query", folder, "virus causes ?x", "--coverage", "0.99", "--type", "entity")
+    size = json.loads(sheaves(*asked, "--json")[1])["coverage"]["size"]
+    assert size < 135
+    cover = Cover(0.99, 900, "so many facts")
+    assert str(cover.among(120)).startswith("It takes all 120 possible new answers")
+    assert cover.among(None) == cover.among(1_000) == cover

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import knowledge_sheaves as ks
+from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
+from knowledge_sheaves.graph.readers import load
 
 Sheaves = Callable[..., tuple[int, str, str]]
 COUNT = "SELECT (COUNT(*) AS ?n) { ?x :treats ?y }"
@@ -77,3 +79,24 @@ def test_the_prompt_takes_blocks(
     code, out, err = sheaves("ask", trained)
     assert (code, err) == (0, "")
     assert "?x" in out
+
+
+def test_tables_have_labels_and_values_as_they_are_written(
+    sheaves: Sheaves, tmp_path: Path
+) -> None:
+    lines = [f"<http://s/p{i}> <http://s/made> <http://s/x{i % 3}> ." for i in range(9)]
+    label, year = "<http://www.w3.org/2000/01/rdf-schema#label>", "<http://s/year>"
+    whole = "<http://www.w3.org/2001/XMLSchema#integer>"
+    lines += [f'<http://s/x0> {label} "Lens" .', f'<http://s/x0> {year} "2020"^^{whole} .']
+    lines += [f'<http://s/made> {label} "has made" .']
+    (tmp_path / "facts.nt").write_text("\n".join(lines) + "\n")
+    data = load(tmp_path / "facts.nt")
+    model = SheafEmbedding(model_config("complex", dim=4), data.train)
+    model.info = ModelInfo.of(data)
+    model.save(tmp_path / "model")
+    text = "SELECT ?x ?r ?y { <http://s/p0> ?r ?x . ?x <http://s/year> ?y }"
+    _, out, _ = sheaves("query", tmp_path / "model", text, "--facts-only")
+    for cell in ("Lens", "http://s/x0", "has made", "http://s/made", " 2020 "):
+        assert cell in out
+    _, out, _ = sheaves("query", tmp_path / "model", text, "--facts-only", "--format", "csv")
+    assert out.splitlines()[1] == "http://s/x0,http://s/made,2020", "as the W3C has it"

@@ -558,3 +558,22 @@ def test_a_symmetric_relation_between_types_is_possible_whichever_way_it_is_writ
     assert there == back > 0
     assert new == turned
     assert (new > 0) == said
+
+
+def test_a_second_answer_where_no_fact_is_one_is_doubted(tmp_path: Path) -> None:
+    rows = [(f"city {n}", "lies in", f"land {n % 7}") for n in range(400)]
+    rows += [(f"city {n}", "trades with", f"city {(n * n + 3) % 400}") for n in range(400)]
+    train_rows, held_out = rows[:360] + rows[400:760], rows[360:400] + rows[760:]
+    graph = KnowledgeGraph.from_triples(train_rows, entities={n: 0 for r in rows for n in r[::2]})
+    data = Dataset(graph, valid=graph.with_triples(held_out))
+    model = train(data, model_config("complex", dim=4), TrainingConfig(epochs=1, threads=1))
+    measure_trust(model, questions=False)
+    doubt = "In all 360 known facts `lies in` has one tail for each head: a second one is unlikely."
+    assert doubt in Predictor(model).predict("city 3", "lies in").trust
+    assert doubt in Asker(model).answer("city 3 lies in ?x").trust
+    for silent in (
+        Predictor(model, "train").predict("city 370", "lies in"),  # it has none
+        Predictor(model).predict(relation="lies in", tail="land 3"),
+        Predictor(model).predict("city 3", "trades with", None),
+    ):
+        assert "a second one" not in silent.trust or "trades" in silent.trust

@@ -14,6 +14,7 @@ from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Asker, Options
 from knowledge_sheaves.query.full import Sparql, is_full
+from knowledge_sheaves.serve.predicting import with_block
 
 FACTS = [
     ("C:1", "CtD", "D:1"),
@@ -197,13 +198,13 @@ def test_a_label_has_its_signs_in_comparisons_too(sparql: Sparql) -> None:
 def test_a_block_with_too_much_around_it_names_the_cure(
     sparql: Sparql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knowledge_sheaves.query.full.predictions.MOST_BINDINGS", 3)
+    monkeypatch.setattr("knowledge_sheaves.query.full.predictions.MOST_BINDINGS", 1)
     text = """SELECT ?x ?n { SERVICE ks:predict { ?x :treats :asthma . ks:answers ks:top 2 }
         %s }"""
     with pytest.raises(InputError, match=r"OPTIONAL \{ … \}"):
-        sparql.run(text % "?x rdfs:label ?n")
-    found = rows(sparql, text % "OPTIONAL { ?x rdfs:label ?n }")
-    assert sorted(str(name) for _, name in found) == ["Montelukast", "Salbutamol"]
+        sparql.run(text % "?x :CtD ?n")
+    found = rows(sparql, text % "OPTIONAL { ?x :CtD ?n }")
+    assert [str(name) for _, name in found] == ["D:1", "D:1", "D:2"]
 
 
 def test_a_probability_warns_of_nothing() -> None:
@@ -310,3 +311,47 @@ def test_what_types_rule_out_has_probability_0_from_both_ends(sparql: Sparql) ->
     for fact in ("<P:1>, :CtD, <D:1>", "<C:1>, :CtD, <P:1>"):
         text = f"SELECT ?p {{ BIND(ks:probability({fact}) AS ?p) }}"
         assert rows(shared, text) == [(0.0,)], fact
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory) -> Sparql:
+    file = tmp_path_factory.mktemp("priced") / "shop.ttl"
+    file.write_text(
+        "@prefix s: <http://s/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        's:price rdfs:label "price"@en , "Preis"@de .\n'
+        's:p s:bought s:x , s:y . s:q s:bought s:x . s:x s:price 5 ; rdfs:label "Lens" .\n'
+        's:y s:price 7 . s:x s:year "2020" .\n',
+        encoding="utf-8",
+    )
+    data = load(file)
+    model = SheafEmbedding(model_config("complex", dim=4), data.train)
+    model.info = ModelInfo.of(data)
+    return Sparql(Asker(model, Options(tau=1.0)))
+
+
+@pytest.mark.parametrize("name", ["<price>", ":Preis", "<http://s/price>"])
+def test_labels_of_what_gives_values_are_names(priced: Sparql, name: str) -> None:
+    found = priced.run(f"SELECT ?p {{ <Lens> {name} ?p }}", facts_only=True)
+    assert [row["?p"] for row in found.rows()] == [5]
+    assert not found.notes
+
+
+def test_labels_of_answers_are_looked_up_after_the_block(
+    priced: Sparql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knowledge_sheaves.query.full.predictions.MOST_BINDINGS", 0)
+    block = "SERVICE ks:predict { <http://s/q> <http://s/bought> ?x . ks:answers ks:top 5 }"
+    with pytest.raises(InputError, match="asked"):
+        priced.run(f"SELECT * {{ {block} ?x <http://s/year> ?y }}")
+    monkeypatch.setattr("knowledge_sheaves.query.full.predictions.MOST_BINDINGS", 1)
+    found = priced.run(f"SELECT ?l {{ {block} ?x rdfs:label ?l }}")
+    assert [row["?l"] for row in found.rows()] == ["Lens"]
+
+
+@pytest.mark.parametrize("told", ["?x rdfs:label ?l", "?x <http://s/year> ?l", "?x <price> ?l"])
+def test_values_stay_out_of_what_is_predicted(priced: Sparql, told: str) -> None:
+    text = f"SELECT ?x ?l {{ <http://s/q> <http://s/bought> ?x . {told} }}"
+    written = with_block(text, priced.facts, 5)
+    assert written.partition("SERVICE")[2].count("?l") == 1
+    found = {row["?x"]: row["?l"] for row in priced.run(written).rows()}
+    assert found["http://s/x"] in ("Lens", "2020", 5)

@@ -15,6 +15,7 @@ from knowledge_sheaves.query import Asker, Options
 from knowledge_sheaves.query.full import Sparql
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.pattern import Query
+from knowledge_sheaves.ranking import Predictor
 
 SAID = """
 @prefix ex: <http://shop.example/> .
@@ -143,3 +144,23 @@ def test_a_probability_of_an_inverse_says_what_to_ask(graph: KnowledgeGraph) -> 
     text = "SELECT ?p { BIND(ks:probability(:Camera, <was bought by>, :Ann) AS ?p) }"
     with pytest.raises(InputError, match="with the two ends exchanged"):
         Sparql(asker).run(text)
+
+
+def test_predictions_read_it_backwards(graph: KnowledgeGraph) -> None:
+    predictor = Predictor(SheafEmbedding(model_config("complex", dim=4), graph))
+    known = [each.label for each in predictor.predict("Camera", "was bought by") if each.known]
+    assert known == ["Ann"]
+    assert [e.name for e in predictor.predict(relation="was bought by", tail="Ann") if e.known] == [
+        "http://shop.example/Camera"
+    ]
+
+
+@pytest.mark.parametrize("name", ["<was bought by>", "<http://shop.example/boughtBy>"])
+def test_over_the_facts_it_is_said_what_to_ask(graph: KnowledgeGraph, name: str) -> None:
+    engine = Sparql(Asker(SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)))
+    text = f"SELECT ?x {{ <Camera> {name} ?x }}"
+    found = engine.run(text)
+    assert list(found.rows()) == []
+    assert "with the two ends exchanged" in found.notes[0]
+    with pytest.raises(InputError, match="with the two ends exchanged"):
+        engine.run(text, facts_only=True)

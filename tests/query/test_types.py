@@ -7,6 +7,7 @@ import time
 import pytest
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
+from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
@@ -15,6 +16,7 @@ from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.full import Sparql
 from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.types import TypeClash, possible_types
+from knowledge_sheaves.ranking import Predictor
 from pace import slower
 
 SHOP = "http://shop.example/"
@@ -157,3 +159,30 @@ def test_thousands_of_groups_of_types_cost_next_to_nothing() -> None:
     for _ in range(200):
         possible_types(pattern, graph)
     assert time.process_time() - start < 0.5 * slower(), "it took 12 ms each"
+
+
+@pytest.mark.parametrize("text", [t for t in IMPOSSIBLE if "{" not in t and "p1" not in t[1:]])
+def test_predictions_refuse_it_in_the_same_words(text: str) -> None:
+    head, relation, tail = (None if word == "?x" else word for word in text.split())
+    model = SheafEmbedding(model_config("complex", dim=4), shop())
+    with pytest.raises(InputError) as error:
+        Predictor(model).predict(head, relation, tail)
+    assert str(error.value) == IMPOSSIBLE[text]
+
+
+def test_predictions_know_what_held_out_facts_show() -> None:
+    train = shop()
+    model = SheafEmbedding(model_config("complex", dim=4), train)
+    held_out = train.with_triples([("p3", "made_by", "maker0")])
+    model.info = ModelInfo.of(Dataset(train, valid=held_out))
+    assert Predictor(model).predict("p3", "made_by")
+    with pytest.raises(InputError, match="of type Customer"):
+        Predictor(model, "train").predict("p3", "made_by")
+
+
+def test_a_type_that_cannot_stand_there_is_refused() -> None:
+    graph = shop()
+    with pytest.raises(TypeClash, match=r"'bought' goes from Customer to Product, but \?x at its"):
+        read("SELECT ?x { :p1 :bought ?x . ?x a :Company }", graph)
+    for kind in (CAMERA, LENS):
+        assert read(f"SELECT ?x {{ :p1 :bought ?x . ?x a <{kind}> }}", graph).query is not None

@@ -259,3 +259,22 @@ def test_a_fuzzer_finds_no_fault(server: Server, operation: str) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_fuzzer_finds_no_fault_in_thousands(server: Server, operation: str) -> None:
     fuzz(server, operation, ALL_CASES)
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "body", "status", "sentence"),
+    [
+        ("GET", "/nope", None, 404, "GET /nope: Not Found"),
+        ("DELETE", "/api/card", None, 405, "Method Not Allowed"),
+        ("POST", "/api/answers", {"query": "Ann knows ?x", "surprise": 1}, 422, "surprise"),
+        ("POST", "/api/answers", {"query": "Ann knows ?x", "top": 0}, 422, "top"),
+        ("GET", "/api/search", None, 422, "text"),
+    ],
+)
+def test_what_is_wrong_with_a_request_has_the_same_form(
+    client: httpx.Client, method: str, address: str, body: object, status: int, sentence: str
+) -> None:
+    found = client.request(method, address, json=body)
+    assert found.status_code == status
+    assert found.json().keys() == {"error"}
+    assert sentence in found.json()["error"]

@@ -207,6 +207,9 @@ class Result:
             new, top = True, top or min(cover.size or COVERED, COVERED)
         wanted = asker.wanted(count(top, asked.limit), new=new, type=type)
         (answers,) = asker.solve([asked.query], wanted, explain=explained, budget=budget)
+        if cover is not None:
+            every = len(answers) < wanted.top  # all that there are
+            cover = cover.among(len(answers) if every else answers.possible)
         return cls(asker, asked, answers, cover)
 
     def to_json(self, explain: bool) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from knowledge_sheaves.cli.output import print_table, say
+from knowledge_sheaves.cli.output import named, print_table, say, without_empty
 
 if TYPE_CHECKING:
+    from knowledge_sheaves.graph import KnowledgeGraph
     from knowledge_sheaves.query.asking import Asker
+    from knowledge_sheaves.query.full import Result
 
 
 def refuse_options(given: Sequence[str]) -> None:
@@ -36,7 +38,29 @@ def show_full(asker: Asker, text: str, form: str | None, facts_only: bool = Fals
         say("\n".join(["yes" if result else "no", *result.notes]))
     elif result.kind == "graph":
         say(result.serialize("nt").decode().rstrip())
-    elif rows := list(result.rows()):
-        print_table("", rows, " ".join(result.notes))
+    elif rows := list(_rows(result, asker.graph)):
+        print_table("", without_empty(rows), " ".join(result.notes))
     else:
         typer.echo("\n".join(["No answers.", *result.notes]))
+
+
+def _rows(result: Result, graph: KnowledgeGraph) -> Iterator[dict[str, Any]]:
+    """The rows for people: things by label with their names beside, values as they are written."""
+    from pyoxigraph import BlankNode, NamedNode
+
+    from knowledge_sheaves.graph.labels import Name
+    from knowledge_sheaves.query.full.results import plain_value
+
+    others = {str(name): name for name in graph.schema.labelled_names}
+    others = {kind: Name(kind, graph.type_label(kind)) for kind in graph.type_names} | others
+    for row in result:
+        cells: dict[str, Any] = {}
+        for column, term in zip(result.variables, row, strict=True):
+            value = plain_value(term)
+            if isinstance(term, (NamedNode, BlankNode)):
+                entity = graph.entities.get(value)
+                name = others.get(value, value) if entity is None else graph.name(entity)
+                cells |= named(column, name)
+            else:  # a year is no number to be divided by commas
+                cells[column] = value if isinstance(value, float) else term and term.value
+        yield cells

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from knowledge_sheaves.embedding import SheafEmbedding
     from knowledge_sheaves.graph.dataset import Dataset
     from knowledge_sheaves.processes import Processes
+    from knowledge_sheaves.ranking.trust import Trust
     from knowledge_sheaves.training.recipes import Plan
 
 INTERRUPTED = 130
@@ -201,10 +202,15 @@ def _report(model: SheafEmbedding, out: Path, as_json: bool) -> None:
 def _next_command(model: SheafEmbedding, out: Path) -> str:
     from knowledge_sheaves.graph.labels import said
     from knowledge_sheaves.graph.names import Place, find_entity, find_relation
+    from knowledge_sheaves.ranking.trust import trust_of
 
     graph = model.graph
     some = graph.triples[:: max(1, graph.num_triples // HINTS)]
     ids = [(head, graph.schema.edge_names[edge]) for head, edge, _ in some.tolist()]
+    trust = trust_of(model)
+    if trust is not None:  # what was learned best makes the best first impression
+        found = [_found(trust, name) for name in graph.schema.relation_names]
+        ids.sort(key=lambda pair: -found[pair[1]])
 
     def by_label(head: int, name: int) -> tuple[str, str] | None:
         words = said(graph.name(head)), said(graph.schema.labelled_names[name])
@@ -218,3 +224,9 @@ def _next_command(model: SheafEmbedding, out: Path) -> str:
     first = graph.entities[ids[0][0]], graph.schema.relation_names[ids[0][1]]
     head, relation = named or first
     return shlex.join(["sheaves", "predict", str(out), "--head", head, "--relation", relation])
+
+
+def _found(trust: Trust, relation: str) -> float:
+    """How often missing tails of a relation are among the first answers."""
+    record = trust.record(relation)
+    return 0.0 if record is None else record.found(side="tail")

@@ -58,7 +58,8 @@ class Answers(Framed):
     ``has_known`` is whether the facts have an answer at all, shown or not. ``scores`` are what the
     solver made of its edges, before it was calibrated to the ``probabilities`` that are shown;
     ``ahead`` counts the new answers before each, ``second`` is the score of the second new
-    answer, shown or not; ``trust`` says in a sentence how far to trust it all.
+    answer, shown or not; ``trust`` says in a sentence how far to trust it all. ``possible`` is how
+    many answers there could be, of those that are wanted, None where they were not counted.
     """
 
     query: Query
@@ -75,6 +76,7 @@ class Answers(Framed):
     ahead: Tensor | None = field(default=None, repr=False)
     second: float = field(default=0.0, repr=False)
     trust: str = field(default="", repr=False)
+    possible: int | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -112,13 +112,15 @@ def _answer_group(solver: Solver, queries: list[Query], wanted: Wanted) -> list[
         first = [first_of_all(*each) for each in zip(energies, chances, known, strict=True)]
     _exclude(energies, solver.model, wanted, known)
     values, ids = top(energies, wanted.top)
+    possible = energies.isfinite().sum(1).tolist()
     results = []
     for row, query in enumerate(queries):
         finite = values[row].isfinite()
         entities = ids[row][finite]
         p = None if chances is None else chances[row][entities]
         found = Combinations(entities.unsqueeze(1), values[row][finite], True, p)
-        results.append(_answers(solver, query, found, known[row], first[row]))
+        answers = _answers(solver, query, found, known[row], first[row])
+        results.append(replace(answers, possible=possible[row]))
     return results
 
 

@@ -45,6 +45,7 @@ from knowledge_sheaves.ranking.words import (
     cover_relation,
     said_of_questions,
     said_of_relation,
+    said_of_second,
 )
 
 
@@ -103,8 +104,11 @@ def _sentence(solver: Solver, answers: Answers) -> str:
     best = float(new[0]) if len(new) else None
     edge, trust = only_edge(answers.query), trust_of(solver.model)
     if edge is not None and trust is not None:
-        name = solver.model.graph.schema.labelled_names[edge.relation]
-        return said_of_relation(trust, name, best, _side(edge))
+        name, side = solver.model.graph.schema.labelled_names[edge.relation], _side(edge)
+        told = [said_of_relation(trust, name, best, side)]
+        if best is not None and answers.has_known and side is not None:
+            told.append(said_of_second(solver.model.graph, name, side))
+        return " ".join(filter(None, told))
     fitted = question_trust(solver)
     assert fitted is not None, "measured"
     told = [said_of_questions(fitted.record(answers.query), best)]

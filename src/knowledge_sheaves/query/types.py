@@ -16,8 +16,9 @@ from dataclasses import replace
 import numpy as np
 
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import IntArray, KnowledgeGraph
-from knowledge_sheaves.graph.labels import Name, quoted, words
+from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.ends import ENDS, MOST, either, goes, of_type, type_words
+from knowledge_sheaves.graph.labels import quoted
 from knowledge_sheaves.query.pattern import Edge, Pattern, SchemaEdge, Term, Variable
 
 Kinds = int
@@ -79,6 +80,17 @@ def possible_types(
     return found
 
 
+def of_kind(name: str, graph: KnowledgeGraph) -> Kinds:
+    """The kinds of those who are of a type.
+
+    >>> of_kind("entity", KnowledgeGraph.from_triples([("a", "r", "b")]))
+    1
+    """
+    if graph.classes is None:
+        return 1 << graph.schema.type_id(name)
+    return _together(np.unique(graph.classes.groups[0][graph.is_of_type(name)]).tolist())
+
+
 def _narrow(edge: Edge, found: dict[Variable, Kinds], graph: KnowledgeGraph) -> None:
     ends = [found[t] if isinstance(t, Variable) else _own(t, graph) for t in edge.terms]
     fit = _fit(edge, ends, graph)
@@ -103,7 +115,7 @@ def _fit(edge: Edge, ends: Sequence[Kinds], graph: KnowledgeGraph) -> list[Kinds
 def _taken(edge: Edge, graph: KnowledgeGraph) -> list[Kinds]:
     """The kinds that a relation takes at its head, and at its tail."""
     if graph.classes is not None:
-        return [_open(edge, end, graph) for end in _ENDS]
+        return [_open(edge, end, graph) for end in ENDS]
     pairs = _pairs(edge, graph)
     return [_together(pair[place] for pair in pairs) for place in (0, 1)]
 
@@ -113,13 +125,6 @@ def _open(edge: Edge, end: str, graph: KnowledgeGraph) -> Kinds:
     parts = graph.schema.edges(graph.schema.relation_names[edge.relation])
     mask = np.packbits(graph.possible[end][parts].any(0), bitorder="little")
     return int.from_bytes(mask.tobytes(), "little")
-
-
-def _at(edge: Edge, end: str, graph: KnowledgeGraph) -> IntArray:
-    """The entities at an end of the facts of a relation."""
-    parts = graph.schema.edges(graph.schema.relation_names[edge.relation])
-    rows = graph.triples[np.isin(graph.triples[:, 1], parts)]
-    return np.unique(rows[:, 2 * _ENDS.index(end)])
 
 
 def _prune(pattern: Pattern, types: Mapping[Variable, Kinds], graph: KnowledgeGraph) -> Pattern:
@@ -221,36 +226,25 @@ def _sentence(edge: Edge, ends: Sequence[Kinds], graph: KnowledgeGraph) -> str:
     def said(place: int) -> str:
         term: Term = edge.terms[place]
         if isinstance(term, Variable):
-            kinds = _either(_said_of(ends[place], graph))
-            return f"{term} at its {_ENDS[place]} must be of type {kinds} elsewhere"
-        kinds = " and ".join(sorted(_words(kind, graph) for kind in graph.types_of(term)))
-        return f"{quoted(graph.name(term))} at its {_ENDS[place]} is of type {kinds}"
+            kinds = either(_said_of(ends[place], graph))
+            return f"{term} at its {ENDS[place]} must be of type {kinds} elsewhere"
+        return of_type(graph, ENDS[place], term)
 
     taken = _taken(edge, graph)
     wrong = [place for place in (0, 1) if not taken[place] & ends[place]]
-    name, goes = quoted(graph.schema.labelled_names[edge.relation]), _goes(edge, graph)
+    name, pairs = quoted(graph.schema.labelled_names[edge.relation]), _goes(edge, graph)
     if edge.head == edge.tail and not wrong:
-        return f"{name} goes {goes}, never back to the same type, so {edge.head} cannot be both."
-    return f"{name} goes {goes}, but {' and '.join(map(said, wrong or (0, 1)))}."
+        return f"{name} goes {pairs}, never back to the same type, so {edge.head} cannot be both."
+    return f"{name} goes {pairs}, but {' and '.join(map(said, wrong or (0, 1)))}."
 
 
 def _goes(edge: Edge, graph: KnowledgeGraph) -> str:
     """Which types a relation joins, in words."""
     if graph.classes is not None:
-        head, tail = (_either(_said_at(edge, end, graph)) for end in _ENDS)
-        return f"from {head} to {tail}"
+        return goes(graph, graph.schema.relation_names[edge.relation])
     types = [kind.said for kind in graph.schema.types]
-    goes = sorted({f"from {types[head]} to {types[tail]}" for head, tail in _pairs(edge, graph)})
-    return " or ".join(goes) if len(goes) <= _MOST else f"between {len(goes)} other pairs"
-
-
-def _said_at(edge: Edge, end: str, graph: KnowledgeGraph) -> list[str]:
-    """The types at an end of a relation: what is said of it, or else what its facts show."""
-    assert graph.classes is not None
-    said = graph.classes.said.heads if end == "head" else graph.classes.said.tails
-    name = graph.schema.relation_names[edge.relation]
-    kinds = said[name] if name in said else graph.types_at(_at(edge, end, graph))
-    return [_words(kind, graph) for kind in kinds]
+    pairs = sorted({f"from {types[head]} to {types[tail]}" for head, tail in _pairs(edge, graph)})
+    return " or ".join(pairs) if len(pairs) <= MOST else f"between {len(pairs)} other pairs"
 
 
 def _said_of(kinds: Kinds, graph: KnowledgeGraph) -> list[str]:
@@ -259,18 +253,4 @@ def _said_of(kinds: Kinds, graph: KnowledgeGraph) -> list[str]:
         return [graph.schema.types[kind].said for kind in _each(kinds)]
     columns = graph.classes.groups[1][_each(kinds)].sum(0)
     names = graph.classes.names.names(np.flatnonzero(columns))
-    return [_words(name, graph) for name in names]
-
-
-def _words(kind: str, graph: KnowledgeGraph) -> str:
-    return words(Name(kind, graph.type_label(kind)))
-
-
-def _either(types: Iterable[str]) -> str:
-    every = sorted(types)
-    return " or ".join(every) if len(every) <= _MOST else f"one of {len(every)} types"
-
-
-_ENDS = ("head", "tail")
-_MOST = 4
-"""So many types, or pairs of them, are named."""
+    return [type_words(graph, name) for name in names]

@@ -24,14 +24,15 @@ from knowledge_sheaves.embedding.search.kept import AUTO, search_mode
 from knowledge_sheaves.embedding.shards import ShardedEmbedding
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import IntArray, KnowledgeGraph, Relation
+from knowledge_sheaves.graph.ends import impossible
 from knowledge_sheaves.graph.labels import quoted
-from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation
+from knowledge_sheaves.graph.names import End, Place, find_entity, find_relation, read_relation
 from knowledge_sheaves.notebook import Framed, table
 from knowledge_sheaves.ranking.shards import best_of_shards
 from knowledge_sheaves.ranking.shares import triple_energies
 from knowledge_sheaves.ranking.temperature import temperature
 from knowledge_sheaves.ranking.trust import UNMEASURED, triple_probabilities, trust_of
-from knowledge_sheaves.ranking.words import said_of_relation
+from knowledge_sheaves.ranking.words import said_of_relation, said_of_second
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Predictor:
         self.model, self.known, self.search = model, known, search
         self.graph = model.graph
         self.notes: tuple[str, ...] = ()
+        self.had = False
+        """Whether the facts had an answer to the last question."""
 
     @cached_property
     def splits(self) -> dict[str, KnowledgeGraph]:
@@ -128,8 +131,12 @@ class Predictor:
     ) -> Predictions:
         """Return the best answers for the one of the three that is not given, best first.
 
-        With ``new`` known facts are left out.
+        With ``new`` known facts are left out. What types rule out is refused; the name of an
+        inverse without facts is its relation read backwards.
         """
+        if relation is not None:
+            name, backwards = read_relation(self.graph, relation)
+            relation, head, tail = name, *((tail, head) if backwards else (head, tail))
         if head is not None and relation is not None and tail is None:
             return self._said(relation, "tail", self._entities("tail", head, relation, top, new))
         if tail is not None and relation is not None and head is None:
@@ -150,6 +157,9 @@ class Predictor:
             schema.relation_names.index(find_relation(self.graph, relation))
         ]
         found.trust = said_of_relation(trust, name, new[0] if new else None, side)
+        if new and self.had:
+            doubt = said_of_second(self.graph, name, side)
+            found.trust = " ".join(filter(None, (found.trust, doubt)))
         return found
 
     @torch.no_grad()
@@ -159,9 +169,13 @@ class Predictor:
         name = find_relation(self.graph, relation)
         side: End = "head" if target == "tail" else "tail"
         entity = find_entity(self.graph, given, [Place(name, side)])
+        why = impossible(self.facts, name, side, entity)
+        if why is not None:
+            raise InputError(why)
         part = self._part(target, entity, name)
         false = self._false(target, entity, name)
         known = self._known(target, entity, name)
+        self.had = bool(known)
         best = self._found(target, part, entity, top, false, list(known) if new else [])
         if best is not None:
             answers, self.notes = best.ids.numpy(), best.notes

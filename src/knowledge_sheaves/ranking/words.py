@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.ranking.trust import FEW, UNLEARNED, Record, Trust
 
@@ -42,6 +45,34 @@ def said_of_relation(
     return f"{_upper(told)}; {found}." if told else f"{found}."
 
 
+ENOUGH = 20
+"""Among fewer facts a relation may have one answer for each by chance."""
+
+
+def said_of_second(graph: KnowledgeGraph, relation: str, side: str) -> str:
+    """A word of doubt about a second answer, where no known fact is one; empty elsewhere.
+
+    ``side`` is the end that was asked for, tail or head.
+
+    >>> facts = [(f"city {n}", "lies in", f"land {n % 3}") for n in range(30)]
+    >>> graph = KnowledgeGraph.from_triples(facts)
+    >>> print(said_of_second(graph, "lies in", "tail"))
+    In all 30 known facts `lies in` has one tail for each head: a second one is unlikely.
+    >>> said_of_second(graph, "lies in", "head")
+    ''
+    """
+    mine = graph.triples[np.isin(graph.triples[:, 1], graph.schema.edges(relation))]
+    other = "head" if side == "tail" else "tail"
+    given = mine[:, 0 if side == "tail" else 2]
+    if len(mine) < ENOUGH or len(np.unique(given)) < len(mine):
+        return ""
+    name = words(graph.schema.labelled_names[graph.schema.relation_names.index(relation)])
+    return (
+        f"In all {len(mine):,} known facts `{name}` has one {side} for each {other}: a second one "
+        "is unlikely."
+    )
+
+
 def said_of_questions(record: Record | None, probability: float | None) -> str:
     """How far to trust answers to a larger question, from what was measured of such questions."""
     if record is None:
@@ -67,12 +98,27 @@ class Cover:
     coverage: float
     size: int | None
     measured_on: str
+    all: bool = False
+
+    def among(self, possible: int | None) -> Cover:
+        """The set where so many answers are possible: it may take all of them.
+
+        >>> print(Cover(0.9, 500, "40 held-out facts of `treats`").among(120))
+        It takes all 120 possible new answers to hold the missing one 9 times in 10, as measured \
+on 40 held-out facts of `treats`.
+        """
+        if self.size is None or possible is None or self.size < possible:
+            return self
+        return replace(self, size=possible, all=True)
 
     def __str__(self) -> str:
         often = self.coverage < 0.95
         share = in_ten(self.coverage) if often else f"{100 * self.coverage:.4g} times in 100"
         if self.size is None:
             return f"Too little was held out to say which answers hold the missing one {share}."
+        if self.all:
+            takes = f"It takes all {self.size:,} possible new answers to hold the missing one"
+            return f"{takes} {share}, as measured on {self.measured_on}."
         return (
             f"The first {self.size:,} new answers hold the missing one {share}, "
             f"as measured on {self.measured_on}."

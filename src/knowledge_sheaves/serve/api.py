@@ -16,6 +16,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, words in {
         400: "The question cannot be answered.",
         401: "A token is needed.",
+        422: "The request has not the form that it should have.",
         503: "All workers are busy.",
         504: "It took too long.",
     }.items()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
@@ -43,6 +46,8 @@ def make_app(pool: Pool, token: str | None = None, log_queries: bool = False) ->
     app.router.routes += _house(pool)
     app.add_exception_handler(Unanswered, _unanswered)
     app.add_exception_handler(BadRequest, _bad_request)
+    app.add_exception_handler(RequestValidationError, _misshapen)
+    app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     addresses = frozenset(route.path for route in app.routes if isinstance(route, Route))
     app.add_middleware(*(Gate, token, pool.metrics), log_queries=log_queries, addresses=addresses)
@@ -109,6 +114,20 @@ async def _unanswered(request: Request, error: Exception) -> Response:
     assert isinstance(error, Unanswered)
     headers = {} if error.retry is None else {"Retry-After": str(error.retry)}
     return Response(f"{error}\n", error.status, headers=headers, media_type=PLAIN)
+
+
+async def _misshapen(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return JSONResponse({"error": f"{where}: {first['msg']}."}, 422)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What Starlette refuses by itself: an address that is none, a method that it has not."""
+    assert isinstance(error, HTTPException)
+    why = f"{request.method} {request.url.path}: {error.detail}. /openapi.json lists the addresses."
+    return JSONResponse({"error": why}, error.status_code, error.headers)
 
 
 async def _bad_request(request: Request, error: Exception) -> Response:

@@ -36,7 +36,7 @@ def with_block(source: str, facts: FactStore, top: int) -> str:
     if groups.blocks or not groups.outermost:
         return source
     where = groups.outermost[-1]
-    inside = [each for each in where.elements if _belongs(each, text)]
+    inside = [each for each in where.elements if _belongs(each, text, facts)]
     if not any(each.kind != FILTER for each in inside):
         return source
     rows = [each for each in where.elements if each.kind == "VALUES"]
@@ -57,9 +57,11 @@ def with_block(source: str, facts: FactStore, top: int) -> str:
     ).rstrip()
 
 
-def _belongs(element: Element, text: Text) -> bool:
-    """Whether the sheaf can be asked about an element."""
+def _belongs(element: Element, text: Text, facts: FactStore) -> bool:
+    """Whether the sheaf can be asked about an element: not about labels and other values."""
     tokens = text.tokens[element.first : element.last]
+    if element.kind == TRIPLES and len(tokens) == 3 and facts.is_told(tokens[1].iri):
+        return False
     words = {token.word for token in tokens}
     if words & {"SELECT", "SERVICE", "OPTIONAL", "BIND", "GRAPH", "VALUES"}:
         return False

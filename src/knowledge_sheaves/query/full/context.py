@@ -45,7 +45,7 @@ def _rest(
     element: Element, text: Text, written: Callable[[Element], str | None]
 ) -> tuple[str, set[str]]:
     """The elements of a group that hold with one of them, and their variables."""
-    joined = [each for each in _joined(element) if each.kind != FILTER]
+    joined = [each for each in _joined(element, text) if each.kind != FILTER]
     pieces = [(each, written(each)) for each in joined]
     kept = [(each, piece) for each, piece in pieces if piece is not None]
     names = {n for each, _ in kept for n in text.variables(each.first, each.last)}
@@ -60,7 +60,8 @@ def _rest(
     return " . ".join(piece for _, piece in kept), names
 
 
-def _joined(element: Element) -> list[Element]:
+def _joined(element: Element, text: Text) -> list[Element]:
+    """The elements that a block may wait for: labels of its answers are looked up afterwards."""
     elements = element.group.elements
     place = elements.index(element)
     found = elements[:place]
@@ -68,5 +69,6 @@ def _joined(element: Element) -> list[Element]:
         for each in elements[place + 1 :]:
             if each.kind in ENDS_JOINING:
                 break
-            found.append(each)
+            if not each.only_labels(text):
+                found.append(each)
     return found

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.full.text import Text, closing
+from knowledge_sheaves.query.language.names import PREFIXES
 
+LABEL = f"{PREFIXES['rdfs']}label"
 TRIPLES, GROUP, FILTER, SERVICE = "triples", "group", "FILTER", "SERVICE"
 # Behind these, what follows no longer commutes with what stands before.
 ENDS_JOINING = frozenset(["OPTIONAL", "MINUS", "BIND", "LATERAL"])
@@ -30,6 +32,12 @@ class Element:
     last: int
     group: Group
     inner: list[Group] = field(default_factory=list)
+
+    def only_labels(self, text: Text) -> bool:
+        """Whether it asks what something is called, and nothing else."""
+        part = text.tokens[self.first : self.last]
+        kinds = [token.kind for token in part]
+        return kinds == ["variable", "iri", "variable"] and part[1].iri == LABEL
 
 
 @dataclass(eq=False)

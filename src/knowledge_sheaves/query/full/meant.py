@@ -14,7 +14,7 @@ from functools import cached_property
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.labels import Name, find_type
-from knowledge_sheaves.graph.names import find_entity, find_relation
+from knowledge_sheaves.graph.names import WithoutFacts, find_entity, find_relation
 from knowledge_sheaves.query.budget import Budget
 from knowledge_sheaves.query.full.roles import TYPE, Role, roles
 from knowledge_sheaves.query.full.store import FactStore
@@ -36,11 +36,17 @@ def with_meant(
     If it is ``strict``, a name in triples that nobody has is refused.
     """
     tokens, unknown, meaning = list(text.tokens), dict[str, None](), _Meaning(facts)
+    turned: dict[str, None] = {}
     for place, role in roles(text.tokens).items():
         token = tokens[place]
-        if not token.iri.startswith(NAMESPACE):
-            continue
         budget.check_time()
+        inverse = meaning.inverse(token.iri) if role.kind == "relation" else None
+        if inverse is not None and (strict or role.where == "prediction"):
+            raise inverse
+        if inverse is not None:
+            turned[str(inverse)] = None
+        if inverse is not None or not token.iri.startswith(NAMESPACE):
+            continue
         meant = meaning.of(token.iri, role)
         if meant is not None:
             tokens[place] = replace(token, iri=meant)
@@ -48,7 +54,8 @@ def with_meant(
             raise meaning.refusal(token.iri, role)
         elif role.where != "template":
             unknown[name_of(token.iri)] = None
-    return replace(text, tokens=tuple(tokens)), _notes(list(unknown))
+    notes = *map(_ascii, turned), *_notes(list(unknown))
+    return replace(text, tokens=tuple(tokens)), notes
 
 
 def _is_refused(token: Token, role: Role, strict: bool) -> bool:
@@ -65,6 +72,10 @@ def _notes(unknown: Sequence[str]) -> tuple[str, ...]:
     more = len(unknown) - MOST_NOTED
     listed += f" and {more:,} more" if more > 0 else ""
     return (f"No single thing in the model is called {listed}.",)
+
+
+def _ascii(sentence: str) -> str:
+    return sentence.encode("ascii", "backslashreplace").decode()
 
 
 def _cut(text: str) -> str:
@@ -91,6 +102,19 @@ class _Meaning:
             self.found[iri, role] = self.by_kind[role.kind](iri, name_of(iri), role)
         return self.found[iri, role]
 
+    def inverse(self, iri: str) -> InputError | None:
+        """What to say of the name of an inverse that has no facts of its own."""
+        name = name_of(iri)
+        if not any(name in (other, other.label) for other in self.graph.schema.backwards):
+            return None
+        try:
+            find_relation(self.graph, name)
+        except WithoutFacts as error:
+            return None if self.facts.holds(iri, "predicate") else error
+        except InputError:  # it stands for several relations
+            pass
+        return None
+
     def refusal(self, iri: str, role: Role) -> InputError:
         """Why a name means nothing where it stands, as a plain pattern says it."""
         name = name_of(iri)
@@ -113,7 +137,7 @@ class _Meaning:
     def _relation(self, iri: str, name: str, _: Role) -> str | None:
         if name in self.graph.schema.relation_names or self.facts.holds(iri, "predicate"):
             return iri
-        return self._labelled_relation(name)
+        return self._labelled_relation(name) or _only(name, self.facts.properties)
 
     def _entity(self, iri: str, name: str, role: Role) -> str | None:
         if name in self.graph.entities:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Literal as OneOf
 from typing import NamedTuple
@@ -15,9 +15,10 @@ from knowledge_sheaves.embedding import SheafEmbedding
 from knowledge_sheaves.embedding.beside import statements_of
 from knowledge_sheaves.embedding.known import ALL, given_graph
 from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.schema import DEFAULT_TYPE
 from knowledge_sheaves.query.full.index import kept_store
-from knowledge_sheaves.query.language.iris import BLANK, iri_of
+from knowledge_sheaves.query.language.iris import BLANK, iri_of, name_of
 
 TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 LABEL = NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
@@ -50,8 +51,10 @@ class FactStore:
     3
     """
 
-    def __init__(self, graph: KnowledgeGraph, store: Store) -> None:
-        self.graph, self.store = graph, store
+    def __init__(
+        self, graph: KnowledgeGraph, store: Store, beside: Callable[[], pl.DataFrame | None]
+    ) -> None:
+        self.graph, self.store, self._beside = graph, store, beside
         relations, types = graph.schema.relation_names, graph.type_names
         self._others = frozenset(relations) | frozenset(types)
 
@@ -60,7 +63,7 @@ class FactStore:
         """Fill a store in memory with the facts of a graph and what is said beside them."""
         store = Store()
         store.bulk_extend(quads(graph, statements))
-        return cls(graph, store)
+        return cls(graph, store, lambda: statements)
 
     @classmethod
     def of_model(cls, model: SheafEmbedding, known: str | None = None) -> FactStore:
@@ -74,7 +77,7 @@ class FactStore:
         if known == ALL and graph.num_triples >= LARGE:
             kept = kept_store(model, lambda: quads(graph, statements_of(model)))
             if kept is not None:
-                return cls(graph, kept)
+                return cls(graph, kept, lambda: statements_of(model))
         return cls.of(graph, _known(statements_of(model), graph, known))
 
     def is_name(self, name: str) -> bool:
@@ -90,11 +93,32 @@ class FactStore:
         return name in self._others
 
     @cached_property
+    def properties(self) -> tuple[Name, ...]:
+        """What gives values, such as numbers and texts, with every label that it has."""
+        said = self._beside()
+        if said is None:
+            return ()
+        named = said.filter(pl.col("datatype").is_not_null())["predicate"].unique()
+        labels = said.filter(
+            (pl.col("predicate") == LABEL.value) & pl.col("subject").is_in(named.implode())
+        )
+        rows = labels.select("subject", "object").unique(maintain_order=True).iter_rows()
+        return tuple(Name(name, label) for name, label in rows)
+
+    @cached_property
     def _other_labels(self) -> frozenset[str]:
         schema = self.graph.schema
-        relations = (name.label for name in (*schema.labelled_names, *schema.backwards))
+        named = *schema.labelled_names, *schema.backwards, *self.properties
+        relations = (name.label for name in named)
         types = map(self.graph.type_label, self.graph.type_names)
         return frozenset(filter(None, (*relations, *types)))
+
+    def is_told(self, iri: str) -> bool:
+        """Whether the source says something by this predicate that no sheaf learns from."""
+        name = name_of(iri)
+        if name in self.graph.schema.relation_names:
+            return False
+        return self.holds(iri, "predicate") or any(name == each.label for each in self.properties)
 
     def holds(self, iri: str, *places: OneOf["subject", "predicate", "object"]) -> bool:
         """Whether a statement has an IRI in one of these places."""

@@ -82,12 +82,27 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
     def is_entity(text: str) -> bool:
         return text.startswith("?") or text in graph.entities or text in labels
 
-    ways = (_join(words, *way) for way in _ways(words, relations))
+    ways = [_join(words, *way) for way in _ways(words, relations)]
     fitting = [way for way in ways if is_entity(way[0]) and is_entity(way[2])]
     if len(fitting) == 1:
         return fitting[0]
+    if not fitting:
+        # One of the three is misspelt: whoever looks it up says what may be meant.
+        half = [way for way in ways if is_entity(way[0]) or is_entity(way[2])]
+        half = half or [way for way in _all_ways(words) if is_entity(way[0]) and is_entity(way[2])]
+        if half:
+            return max(half, key=lambda way: len(way[1]))
     why = "can be read in several ways" if fitting else "has no names of the graph in three places"
     raise InputError(f'{_cut(statement)!r} {why}: put names of several words in "quotes".')
+
+
+def _all_ways(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """All ways to divide a statement whose first or last word is a variable."""
+    last = len(words) - 1
+    if words[last].startswith("?"):
+        yield from (_join(words, start, last) for start in range(1, last))
+    if words[0].startswith("?"):
+        yield from (_join(words, 1, end) for end in range(2, len(words)))
 
 
 def _ways(words: Sequence[str], relations: Collection[str]) -> Iterator[tuple[int, int]]:

@@ -45,7 +45,7 @@ from knowledge_sheaves.query.pattern import (
     Variable,
     variables_of,
 )
-from knowledge_sheaves.query.types import TypeClash, fitting
+from knowledge_sheaves.query.types import Kinds, TypeClash, fitting, of_kind, possible_types
 
 ASKED = Variable("?.ask")
 """The target of an ASK whose patterns have no variable in common."""
@@ -160,6 +160,7 @@ def _query(
                 f"{variable} is asked for by type, which only the one variable that is selected "
                 f"can be: select it, or write {variable} a … around SERVICE ks:predict {{ … }}."
             )
+    fit = reader.of_types(fit)
     return Query(targets, tuple(dict.fromkeys(fit)), tuple(dict.fromkeys(reader.types)))
 
 
@@ -205,6 +206,26 @@ class _Reader:
         found, clash = fitting(patterns, self.graph)
         self.clash = self.clash or clash
         return found
+
+    def of_types(self, patterns: list[Pattern]) -> list[Pattern]:
+        """The patterns in which variables can be of the types that are asked for."""
+        known: dict[Variable, Kinds] = {}
+        for variable, name in self.types:
+            kinds = of_kind(name, self.graph)
+            known[variable] = known.get(variable, kinds) & kinds
+        if not known or not all(known.values()):
+            return patterns
+        kept: list[Pattern] = []
+        for pattern in patterns:
+            try:
+                possible_types(pattern, self.graph, known)
+            except TypeClash as clash:
+                self.clash = self.clash or clash
+            else:
+                kept.append(pattern)
+        if not kept and self.clash is not None:
+            raise self.clash
+        return kept
 
     def patterns(self, node: Any, outer: frozenset[Variable] = frozenset()) -> list[Pattern]:
         """Return the union that a group stands for; ``outer`` are variables it sees from outside.
