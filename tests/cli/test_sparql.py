@@ -89,14 +89,17 @@ def test_tables_have_labels_and_values_as_they_are_written(
     whole = "<http://www.w3.org/2001/XMLSchema#integer>"
     lines += [f'<http://s/x0> {label} "Lens" .', f'<http://s/x0> {year} "2020"^^{whole} .']
     lines += [f'<http://s/made> {label} "has made" .']
+    lines += [f'<http://s/x0> <http://s/price> "28.40"^^{whole.replace("integer", "decimal")} .']
     (tmp_path / "facts.nt").write_text("\n".join(lines) + "\n")
     data = load(tmp_path / "facts.nt")
     model = SheafEmbedding(model_config("complex", dim=4), data.train)
     model.info = ModelInfo.of(data)
     model.save(tmp_path / "model")
-    text = "SELECT ?x ?r ?y { <http://s/p0> ?r ?x . ?x <http://s/year> ?y }"
+    text = (
+        "SELECT ?x ?r ?y ?p { <http://s/p0> ?r ?x . ?x <http://s/year> ?y ; <http://s/price> ?p }"
+    )
     _, out, _ = sheaves("query", tmp_path / "model", text, "--facts-only")
-    for cell in ("Lens", "http://s/x0", "has made", "http://s/made", " 2020 "):
+    for cell in ("Lens", "http://s/x0", "has made", "http://s/made", " 2020 ", " 28.4 "):
         assert cell in out
     _, out, _ = sheaves("query", tmp_path / "model", text, "--facts-only", "--format", "csv")
-    assert out.splitlines()[1] == "http://s/x0,http://s/made,2020", "as the W3C has it"
+    assert out.splitlines()[1] == "http://s/x0,http://s/made,2020,28.4", "as the W3C has it"

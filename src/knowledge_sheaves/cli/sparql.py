@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from knowledge_sheaves.query.full import Result
 
 
+_LONG = tuple(f"http://www.w3.org/2001/XMLSchema#{kind}" for kind in ("double", "float"))
+
+
 def refuse_options(given: Sequence[str]) -> None:
     """Refuse options that speak of the answers to a plain pattern."""
     from knowledge_sheaves.errors import InputError
@@ -61,6 +64,9 @@ def _rows(result: Result, graph: KnowledgeGraph) -> Iterator[dict[str, Any]]:
                 entity = graph.entities.get(value)
                 name = others.get(value, value) if entity is None else graph.name(entity)
                 cells |= named(column, name)
-            else:  # a year is no number to be divided by commas
-                cells[column] = value if isinstance(value, float) else term and term.value
+            elif term is not None:  # values as they are written; a year is divided by no comma
+                long = term.datatype.value in _LONG
+                cells[column] = value if long else term.value
+            else:
+                cells[column] = None
         yield cells
