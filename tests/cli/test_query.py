@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Options
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.ranking.words import Cover
+from pace import slower
 
 Sheaves = Callable[..., tuple[int, str, str]]
 PATH = "SELECT ?x { :virus :causes/:affects ?x }"
@@ -324,4 +326,19 @@ def test_a_set_is_no_larger_than_what_is_possible(
     assert size < 135
     cover = Cover(0.99, 900, "so many facts")
     assert str(cover.among(120)).startswith("It takes all 120 possible new answers")
-    assert cover.among(None) == cover.among(1_000) == cover
+    assert cover.among(None) == cover.among(1_000) == cover.among(0) == cover
+
+
+def test_misspelt_words_are_looked_up_in_time(sheaves: Sheaves, trained: Path) -> None:
+    start = time.process_time()
+    code, _, err = sheaves("query", trained, "a " * 8_000 + "?x")
+    assert code
+    assert "three places" in err
+    assert time.process_time() - start < 1.5 * slower()
+    for text, meant in (
+        ("?x results of virus", "result_of"),
+        ("acquired abnormality coauses ?x", "coauses"),
+    ):
+        code, _, err = sheaves("query", trained, text)
+        assert code
+        assert meant in err

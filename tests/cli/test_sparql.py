@@ -103,3 +103,10 @@ def test_tables_have_labels_and_values_as_they_are_written(
         assert cell in out
     _, out, _ = sheaves("query", tmp_path / "model", text, "--facts-only", "--format", "csv")
     assert out.splitlines()[1] == "http://s/x0,http://s/made,2020,28.4", "as the W3C has it"
+
+
+def test_rows_of_nothing_and_of_triples_are_shown(sheaves: Sheaves, trained: Path) -> None:
+    for text in ("SELECT (1/0 AS ?n) {}", "SELECT (TRIPLE(:virus, :causes, :virus) AS ?n) {}"):
+        code, out, err = sheaves("query", trained, text, "--facts-only")
+        assert (code, err) == (0, "")
+        assert "?n" in out

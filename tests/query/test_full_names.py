@@ -10,7 +10,7 @@ import torch
 
 from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.errors import InputError
-from knowledge_sheaves.graph import KnowledgeGraph
+from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Asker, Options
 from knowledge_sheaves.query.full import Sparql, is_full
@@ -355,3 +355,52 @@ def test_values_stay_out_of_what_is_predicted(priced: Sparql, told: str) -> None
     assert written.partition("SERVICE")[2].count("?l") == 1
     found = {row["?x"]: row["?l"] for row in priced.run(written).rows()}
     assert found["http://s/x"] in ("Lens", "2020", 5)
+
+
+LABELLED = "SERVICE ks:predict { ?x :palliates ?y . ks:answers ks:top 1 } ?x rdfs:label ?l"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{{ {LABELLED} FILTER(?l = 'Montelukast') }}",
+        f"{{ VALUES ?l {{ 'Montelukast' }} {LABELLED} }}",
+        f"{{ {LABELLED} . ?z rdfs:label ?l . ?z :treats ?d }}",
+    ],
+)
+def test_a_label_that_says_who_is_meant_is_handed_in(sparql: Sparql, text: str) -> None:
+    assert "Montelukast" in {str(row[0]) for row in rows(sparql, f"SELECT ?l {text}")}
+
+
+@pytest.mark.parametrize("verb", ["?p", "a", "rdf:type"])
+def test_a_type_is_asked_of_the_sheaf_and_labels_are_not(sparql: Sparql, verb: str) -> None:
+    text = f"SELECT ?x ?l {{ ?x {verb} :Drug . ?x :treats :asthma . ?x rdfs:label ?l }}"
+    block, _, rest = with_block(text, sparql.facts, 3).partition("SERVICE")[2].partition("}")
+    assert ":Drug" in block.replace("urn:name", "")
+    assert "?l" not in block
+    assert "?l" in rest
+
+
+def test_a_name_in_a_template_is_whatever_is_wanted() -> None:
+    schema = Schema.single(["bought"]).saying({"boughtBy": {"inverse_of": "bought"}})
+    graph = KnowledgeGraph.from_triples([("Ann", "bought", "Lens")], schema=schema)
+    engine = Sparql(Asker(SheafEmbedding(model_config("complex", dim=4), graph), Options(tau=1.0)))
+    text = "CONSTRUCT { ?x :boughtBy ?y } WHERE { ?y :bought ?x }"
+    found = engine.run(text, facts_only=True)
+    assert [str(triple[1]) for triple in found] == ["<urn:name:boughtBy>"]
+    assert not found.notes
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "?x :treats ?y BIND(<<( ?x <urn:name:CtD> ?y )>> AS ?t)",
+        "?x :treats ?y OPTIONAL { ?x <http://p> (true (1 <http://b>)) }",
+    ],
+)
+def test_iris_stand_in_lists_and_quoted_triples(sparql: Sparql, pattern: str) -> None:
+    assert len(rows(sparql, f"SELECT ?x ?y {{ {pattern} }}")) == 3
+
+
+def test_a_base_may_have_any_scheme(sparql: Sparql) -> None:
+    assert rows(sparql, "BASE <urn:name:> SELECT ?x { ?x <treats> ?y }") == []

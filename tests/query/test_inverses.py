@@ -162,5 +162,8 @@ def test_over_the_facts_it_is_said_what_to_ask(graph: KnowledgeGraph, name: str)
     found = engine.run(text)
     assert list(found.rows()) == []
     assert "with the two ends exchanged" in found.notes[0]
-    with pytest.raises(InputError, match="with the two ends exchanged"):
-        engine.run(text, facts_only=True)
+    if name.startswith("<http"):  # as programs write it
+        assert engine.run(text, facts_only=True).notes == found.notes
+    else:
+        with pytest.raises(InputError, match="with the two ends exchanged"):
+            engine.run(text, facts_only=True)

@@ -11,6 +11,7 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph import KnowledgeGraph, Schema
 from knowledge_sheaves.graph.classes import Classes
 from knowledge_sheaves.graph.dataset import Dataset
+from knowledge_sheaves.graph.ends import goes
 from knowledge_sheaves.query import Options
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.full import Sparql
@@ -186,3 +187,19 @@ def test_a_type_that_cannot_stand_there_is_refused() -> None:
         read("SELECT ?x { :p1 :bought ?x . ?x a :Company }", graph)
     for kind in (CAMERA, LENS):
         assert read(f"SELECT ?x {{ :p1 :bought ?x . ?x a <{kind}> }}", graph).query is not None
+
+
+def test_rows_that_are_handed_in_may_be_of_other_types() -> None:
+    text = "SELECT ?x { VALUES ?x { :camera1 } ?x a :Company . ?x :made_by ?y }"
+    assert not len(Asker(SheafEmbedding(model_config("complex", dim=4), shop())).answer(text))
+
+
+def test_who_may_be_anything_is_said_to_be() -> None:
+    people = [f"p{i}" for i in range(60)]
+    bare = KnowledgeGraph.from_triples([(p, "likes", f"x{i % 9}") for i, p in enumerate(people)])
+    types = {**dict.fromkeys(people, "Person"), "x0": "Animal"}
+    graph = bare.shared(Classes.of(list(bare.entities), types, heads={"likes": ("Person",)}))
+    with pytest.raises(TypeClash, match="from Person to Animal, but 'x0'"):
+        read("x0 likes ?x", graph)
+    bare = bare.shared(Classes.of(list(bare.entities), types | {"x0": []}))
+    assert goes(bare, "likes") == "from Person to anything"

@@ -42,14 +42,15 @@ def show_full(asker: Asker, text: str, form: str | None, facts_only: bool = Fals
     elif result.kind == "graph":
         say(result.serialize("nt").decode().rstrip())
     elif rows := list(_rows(result, asker.graph)):
-        print_table("", without_empty(rows), " ".join(result.notes))
+        said = without_empty(rows)
+        print_table("", said if any(said) else rows, " ".join(result.notes))
     else:
         typer.echo("\n".join(["No answers.", *result.notes]))
 
 
 def _rows(result: Result, graph: KnowledgeGraph) -> Iterator[dict[str, Any]]:
     """The rows for people: things by label with their names beside, values as they are written."""
-    from pyoxigraph import BlankNode, NamedNode
+    from pyoxigraph import BlankNode, Literal, NamedNode
 
     from knowledge_sheaves.graph.labels import Name
     from knowledge_sheaves.query.full.results import plain_value
@@ -64,9 +65,8 @@ def _rows(result: Result, graph: KnowledgeGraph) -> Iterator[dict[str, Any]]:
                 entity = graph.entities.get(value)
                 name = others.get(value, value) if entity is None else graph.name(entity)
                 cells |= named(column, name)
-            elif term is not None:  # values as they are written; a year is divided by no comma
-                long = term.datatype.value in _LONG
-                cells[column] = value if long else term.value
+            elif isinstance(term, Literal) and term.datatype.value not in _LONG:
+                cells[column] = term.value  # as it is written: a year is divided by no comma
             else:
-                cells[column] = None
+                cells[column] = value
         yield cells

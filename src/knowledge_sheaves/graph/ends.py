@@ -54,7 +54,7 @@ def of_type(graph: KnowledgeGraph, end: End, entity: int) -> str:
 
 def either(types: Iterable[str]) -> str:
     """Some types of which one is enough."""
-    every = sorted(types)
+    every = sorted(types) or ["anything"]
     return " or ".join(every) if len(every) <= MOST else f"one of {len(every)} types"
 
 

@@ -107,7 +107,7 @@ def _sentence(solver: Solver, answers: Answers) -> str:
         name, side = solver.model.graph.schema.labelled_names[edge.relation], _side(edge)
         told = [said_of_relation(trust, name, best, side)]
         if best is not None and answers.has_known and side is not None:
-            told.append(said_of_second(solver.model.graph, name, side))
+            told.append(said_of_second(solver.facts.graph, name, side))
         return " ".join(filter(None, told))
     fitted = question_trust(solver)
     assert fitted is not None, "measured"

@@ -158,7 +158,7 @@ class Predictor:
         ]
         found.trust = said_of_relation(trust, name, new[0] if new else None, side)
         if new and self.had:
-            doubt = said_of_second(self.graph, name, side)
+            doubt = said_of_second(self.facts, name, side)
             found.trust = " ".join(filter(None, (found.trust, doubt)))
         return found
 
@@ -169,7 +169,9 @@ class Predictor:
         name = find_relation(self.graph, relation)
         side: End = "head" if target == "tail" else "tail"
         entity = find_entity(self.graph, given, [Place(name, side)])
-        why = impossible(self.facts, name, side, entity)
+        # Facts that count as known are joined for that, which takes memory.
+        typed = self.graph.classes is not None
+        why = impossible(self.facts, name, side, entity) if typed else None
         if why is not None:
             raise InputError(why)
         part = self._part(target, entity, name)

@@ -107,13 +107,14 @@ class Cover:
         It takes all 120 possible new answers to hold the missing one 9 times in 10, as measured \
 on 40 held-out facts of `treats`.
         """
-        if self.size is None or possible is None or self.size < possible:
+        if self.size is None or not possible or self.size < possible:
             return self
         return replace(self, size=possible, all=True)
 
     def __str__(self) -> str:
         often = self.coverage < 0.95
-        share = in_ten(self.coverage) if often else f"{100 * self.coverage:.4g} times in 100"
+        share = in_ten(self.coverage) if often else f"{100 * self.coverage:.4g} in 100"
+        share = share.replace(" in ", " times in ")
         if self.size is None:
             return f"Too little was held out to say which answers hold the missing one {share}."
         if self.all:

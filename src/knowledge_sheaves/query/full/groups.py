@@ -34,10 +34,16 @@ class Element:
     inner: list[Group] = field(default_factory=list)
 
     def only_labels(self, text: Text) -> bool:
-        """Whether it asks what something is called, and nothing else."""
+        """Whether it asks what something is called, and nothing else needs to know."""
         part = text.tokens[self.first : self.last]
         kinds = [token.kind for token in part]
-        return kinds == ["variable", "iri", "variable"] and part[1].iri == LABEL
+        if kinds != ["variable", "iri", "variable"] or part[1].iri != LABEL:
+            return False
+        group = self.group
+        while group.parent is not None:
+            group = group.parent.group
+        rest = (group.first, self.first), (self.last, group.last)
+        return f"?{part[2].text[1:]}" not in {v for each in rest for v in text.variables(*each)}
 
 
 @dataclass(eq=False)

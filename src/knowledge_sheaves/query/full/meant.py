@@ -40,8 +40,9 @@ def with_meant(
     for place, role in roles(text.tokens).items():
         token = tokens[place]
         budget.check_time()
-        inverse = meaning.inverse(token.iri) if role.kind == "relation" else None
-        if inverse is not None and (strict or role.where == "prediction"):
+        asked = role.kind == "relation" and role.where != "template"
+        inverse = meaning.inverse(token.iri) if asked else None
+        if inverse is not None and _is_refused(token, role, strict):
             raise inverse
         if inverse is not None:
             turned[str(inverse)] = None
@@ -59,7 +60,7 @@ def with_meant(
 
 
 def _is_refused(token: Token, role: Role, strict: bool) -> bool:
-    if role.kind == "term" or token.text.startswith(f"<{NAMESPACE}"):
+    if role.kind == "term" or token.text == f"<{token.iri}>":
         return False
     return role.where == "prediction" or (role.where == "facts" and strict)
 

@@ -116,7 +116,7 @@ class FactStore:
     def is_told(self, iri: str) -> bool:
         """Whether the source says something by this predicate that no sheaf learns from."""
         name = name_of(iri)
-        if name in self.graph.schema.relation_names:
+        if not iri or iri == TYPE.value or name in self.graph.schema.relation_names:
             return False
         return self.holds(iri, "predicate") or any(name == each.label for each in self.properties)
 

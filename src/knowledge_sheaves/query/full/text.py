@@ -202,7 +202,8 @@ class _Where:
         if bracket == "{":
             values, self.values = self.values, False
             return "VALUES" if values else "group"
-        if bracket == "[" or around == "VALUES":
+        quoted = self.last.text == self.before.text == "<"  # <<( … )>>
+        if bracket == "[" or around in ("VALUES", "terms") or quoted:
             return "terms"
         if around in ("", "expression") or (self.last.kind == "word" and self.last.word != "A"):
             return "expression"
@@ -340,7 +341,11 @@ class _Reader:
         """An IRI with its scheme; without a base, what has none is a name of ours."""
         if _ABSOLUTE.match(text):
             return text
-        return urljoin(self.base, text) if self.base else NAMESPACE + text
+        if not self.base:
+            return NAMESPACE + text
+        found = urljoin(self.base, text)
+        # Of some schemes Python does not know that anything can be relative to them.
+        return found if _ABSOLUTE.match(found) else f"{self.base.partition(':')[0]}:{found}"
 
     def _known(self, iri: str) -> str:
         """One IRI for a name, however it was written."""

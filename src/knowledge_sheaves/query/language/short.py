@@ -18,6 +18,8 @@ from knowledge_sheaves.graph.names import End, Place, find_entity, read_relation
 from knowledge_sheaves.query.language.names import sparql_name
 from knowledge_sheaves.query.language.sparql_text import check_length
 
+MOST_WORDS = 50
+"""A longer statement is not searched for what may be misspelt in it."""
 _FORMS = r"SELECT|ASK|PREFIX|BASE|CONSTRUCT|DESCRIBE|INSERT|DELETE|LOAD(?=\s+(?:SILENT\s+)?<)"
 _SPARQL = re.compile(rf"(?:\#[^\n]*\n\s*+)*+(?:{_FORMS})\b", re.IGNORECASE)
 _WHERE = re.compile(r"(\?\w+)\s+where\s+", re.IGNORECASE)
@@ -80,7 +82,8 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
     relations = frozenset(names) | frozenset(filter(None, map(label_of, names)))
 
     def is_entity(text: str) -> bool:
-        return text.startswith("?") or text in graph.entities or text in labels
+        variable = text.startswith("?") and " " not in text
+        return variable or text in graph.entities or text in labels
 
     ways = [_join(words, *way) for way in _ways(words, relations)]
     fitting = [way for way in ways if is_entity(way[0]) and is_entity(way[2])]
@@ -99,6 +102,8 @@ def _split(words: Sequence[str], statement: str, graph: KnowledgeGraph) -> tuple
 def _all_ways(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """All ways to divide a statement whose first or last word is a variable."""
     last = len(words) - 1
+    if last > MOST_WORDS:
+        return
     if words[last].startswith("?"):
         yield from (_join(words, start, last) for start in range(1, last))
     if words[0].startswith("?"):
@@ -139,7 +144,7 @@ def _write(row: Sequence[str], graph: KnowledgeGraph) -> str:
             return text
         return sparql_name(graph.entities[find_entity(graph, text, [Place(relation, end)])])
 
-    ends = term(head, "head"), term(tail, "tail")
     name, backwards = read_relation(graph, relation)
+    ends = term(head, "head"), term(tail, "tail")
     first, last = reversed(ends) if backwards else ends
     return f"{first} {sparql_name(name)} {last}"

@@ -217,6 +217,9 @@ class _Reader:
             return patterns
         kept: list[Pattern] = []
         for pattern in patterns:
+            if pattern.bound:  # rows that are handed in may fit or not
+                kept.append(pattern)
+                continue
             try:
                 possible_types(pattern, self.graph, known)
             except TypeClash as clash:
