@@ -171,7 +171,7 @@ def test_a_set_covers_what_it_promises_on_facts_that_nothing_has_seen(
 ) -> None:
     cover = Asker(model).cover(Asker(model).read("virus causes ?x").query, 0.9)
     assert cover.size is not None
-    assert "9 in 10" in str(cover)
+    assert "9 times in 10" in str(cover)
     with pytest.raises(InputError, match="between 0 and 1"):
         Asker(model).cover(Asker(model).read("virus causes ?x").query, 1.5)
     report = reliability(model)
