@@ -371,7 +371,9 @@ def test_ask_by_fact_and_by_prediction(complex_model: SheafEmbedding) -> None:
         ("Ann knows ?x . Bob ?x", "unlike 'Bob ?x'"),
         ("Anne knows ?x", "No entity has the name or label 'Anne'; did you mean 'Ann'?"),
         ("Ann kows ?x", "There is no relation 'kows'; did you mean 'knows'?"),
-        ("Ann really knows ?x", "has no names of the graph in three places"),
+        ("Ann really knows ?x", "No entity has the name or label 'Ann really'."),
+        ("Ann really nows ?x", "There is no relation 'really nows'"),
+        ("somebody really nows ?x", "has no names of the graph in three places"),
         ("big Ann knows Bob likes Bob", "can be read in several ways"),
     ],
 )
