@@ -298,13 +298,17 @@ def test_a_fact_of_any_split_is_known_unless_training_alone_counts(
         assert {each["name"]: each["known"] for each in answers}[tail] == known
 
 
-def test_a_set_that_is_not_shown_whole_says_so(
-    sheaves: Sheaves, trained: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
+@pytest.fixture(scope="module")
+def measured(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of which it was measured how far to trust its facts."""
+    folder = tmp_path_factory.mktemp("measured") / "model"
     shutil.copytree(trained, folder)
     keep_trust(SheafEmbedding.load(folder), folder, questions=False)
-    asked = ("query", folder, "virus causes ?x", "--coverage", "0.99")
+    return folder
+
+
+def test_a_set_that_is_not_shown_whole_says_so(sheaves: Sheaves, measured: Path) -> None:
+    asked = ("query", measured, "virus causes ?x", "--coverage", "0.99")
     _, out, _ = sheaves(*asked, "--json")
     document = json.loads(out)
     size = document["coverage"]["size"]
@@ -315,13 +319,8 @@ def test_a_set_that_is_not_shown_whole_says_so(
     assert f"3 of them are shown: --top {size} shows all." in few
 
 
-def test_a_set_is_no_larger_than_what_is_possible(
-    sheaves: Sheaves, trained: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(trained, folder)
-    keep_trust(SheafEmbedding.load(folder), folder, questions=False)
-    asked = ("query", folder, "virus causes ?x", "--coverage", "0.99", "--type", "entity")
+def test_a_set_is_no_larger_than_what_is_possible(sheaves: Sheaves, measured: Path) -> None:
+    asked = ("query", measured, "virus causes ?x", "--coverage", "0.99", "--type", "entity")
     size = json.loads(sheaves(*asked, "--json")[1])["coverage"]["size"]
     assert size < 135
     cover = Cover(0.99, 900, "so many facts")

@@ -16,6 +16,7 @@ from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
 from knowledge_sheaves.embedding.check import check_model
 from knowledge_sheaves.embedding.search.kept import index
 from knowledge_sheaves.errors import InputError
+from knowledge_sheaves.evaluation import trials
 from knowledge_sheaves.evaluation.query_calibration import drawn_queries
 from knowledge_sheaves.evaluation.reliability import Reliability, reliability
 from knowledge_sheaves.evaluation.trust import ask, measure_questions, measure_trust, unanswerable
@@ -416,6 +417,14 @@ def test_what_another_version_fitted_counts_as_not_measured(model: SheafEmbeddin
     model.info.trust = before
 
 
+@pytest.fixture
+def few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring takes a second where it does not matter how well."""
+    for name in trials.DRAWN:
+        monkeypatch.setitem(trials.DRAWN, name, 120)
+
+
+@pytest.mark.usefixtures("few_questions")
 def test_what_another_version_fitted_of_questions_is_measured_again(
     model: SheafEmbedding, tmp_path: Path
 ) -> None:
