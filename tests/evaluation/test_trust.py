@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from knowledge_sheaves.cli.app import app
-from knowledge_sheaves.embedding import ModelInfo, SheafEmbedding, model_config
+from knowledge_sheaves.embedding import SheafEmbedding, model_config
 from knowledge_sheaves.embedding.check import check_model
 from knowledge_sheaves.embedding.search.kept import index
 from knowledge_sheaves.errors import InputError
@@ -20,9 +20,6 @@ from knowledge_sheaves.evaluation import trials
 from knowledge_sheaves.evaluation.query_calibration import drawn_queries
 from knowledge_sheaves.evaluation.reliability import Reliability, reliability
 from knowledge_sheaves.evaluation.trust import ask, measure_questions, measure_trust, unanswerable
-from knowledge_sheaves.graph import KnowledgeGraph, Schema
-from knowledge_sheaves.graph.classes import Classes
-from knowledge_sheaves.graph.dataset import Dataset
 from knowledge_sheaves.graph.labels import words
 from knowledge_sheaves.graph.readers import load
 from knowledge_sheaves.query import Answers
@@ -30,10 +27,7 @@ from knowledge_sheaves.query.answers import Wanted
 from knowledge_sheaves.query.asking import Asker
 from knowledge_sheaves.query.asking import answer as solved
 from knowledge_sheaves.query.drawing import draw
-from knowledge_sheaves.query.facts.symbolic import answers
-from knowledge_sheaves.query.language import read
 from knowledge_sheaves.query.options import Options
-from knowledge_sheaves.query.pattern import Query
 from knowledge_sheaves.query.questions import (
     QuestionTrust,
     familiar,
@@ -44,7 +38,6 @@ from knowledge_sheaves.query.questions import (
     told,
 )
 from knowledge_sheaves.ranking import Predictor
-from knowledge_sheaves.ranking.logistic import Logistic
 from knowledge_sheaves.ranking.shares import AHEAD, both_sides
 from knowledge_sheaves.ranking.trust import (
     UNMEASURED,
@@ -288,65 +281,6 @@ def test_who_stands_alone_does_not_lead_by_far(model: SheafEmbedding) -> None:
     assert yes < 15
 
 
-def test_relations_tell_how_well_their_missing_facts_are_found() -> None:
-    graph = KnowledgeGraph.from_triples(
-        [("a", "well", "b"), ("b", "badly", "c"), ("c", "new", "a")]
-    )
-    ranks = {"well": (1,) * 90 + (50,) * 10, "badly": (1,) * 10 + (50,) * 90}
-    sides = {name: {"tail": each, "head": (50,) * 100} for name, each in ranks.items()}
-    of_all = {"tail": (1,) * 100 + (50,) * 100, "head": (50,) * 200}
-    records = {name: Record(100, ranks=each) for name, each in sides.items()}
-    trust = Trust((), {}, Record(200, ranks=of_all), records)
-
-    def asked(text: str) -> list[float]:
-        query = read(text, graph).query
-        assert isinstance(query, Query)
-        return told(trust, graph.schema, query).tolist()
-
-    first, ten, *others = asked("a well ?x")
-    assert first == ten == pytest.approx(math.log((90 + 5) / (10 + 5)))  # ten at the usual share
-    assert others == [0, 0], "there is no edge away from the target"
-    at, _, away, _ = asked("a badly ?y . ?y well ?x")
-    assert (at, away) == pytest.approx((first, -first))
-    both, *_ = asked("a well ?x . b badly ?x")
-    assert both == pytest.approx(0)
-    assert asked("a new ?x") == [0, 0, 0, 0], "as usual, where nothing was held out"
-    assert asked("?x well a")[0] == 0, "from the tail none was ever found"
-    query = read("a well ?x", graph).query
-    assert isinstance(query, Query)
-    assert told(None, graph.schema, query).tolist() == [0, 0, 0, 0]
-
-
-def test_an_answer_is_as_familiar_as_known_facts_have_it_at_the_places_asked_for() -> None:
-    facts = [("a", "r", "x"), ("b", "r", "x"), ("c", "r", "x"), ("x", "s", "a"), ("a", "s", "b")]
-    types = {"a": "Person", "b": "Robot", "c": "Person", "x": "Town"}  # "r" has two parts
-    graph = KnowledgeGraph.from_triples(facts, types=types)
-
-    def of(text: str, *answers: str) -> list[float]:
-        query = read(text, graph).query
-        assert isinstance(query, Query)
-        ids = np.array([[graph.entities.id(name) for name in answer] for answer in answers])
-        return familiar(graph, query, ids).tolist()
-
-    one, two, four = (math.log(n) for n in (1, 2, 4))
-    assert of("a r ?q", "x", "b") == pytest.approx([four, one])
-    assert of("?q r x", "a", "x") == pytest.approx([two, one])
-    # The mean over the edges at the target; those away from it say nothing.
-    assert of("a r ?y . ?y s ?q . ?q r x", "a") == pytest.approx([two])
-    assert of("a r ?q . ?q s a", "x") == pytest.approx([(four + two) / 2])
-    both = "SELECT ?h ?t { ?h <r> ?t }"
-    assert of(both, "ax", "xa") == pytest.approx([(two + four) / 2, one])
-
-
-def test_of_a_column_that_does_not_vary_nothing_is_learned() -> None:
-    rng = np.random.default_rng(0)
-    score = rng.normal(size=9_000)
-    right = rng.random(9_000) < 1 / (1 + np.exp(-score))
-    found = Logistic.fit(np.column_stack([score, np.full(9_000, -0.3)]), right)
-    assert found.weights[1] == pytest.approx(1, abs=0.1)
-    assert found.weights[2] == pytest.approx(0, abs=1e-6)
-
-
 def test_the_place_of_a_triple_is_the_better_of_both_ends(model: SheafEmbedding) -> None:
     graph, rows = model.graph, np.random.default_rng(0).integers(0, [135, 46, 135], (20, 3))
     found = both_sides(model, rows, tau=1.0)[:, 2]
@@ -452,29 +386,6 @@ def test_what_another_version_fitted_of_questions_is_measured_again(
     model.info.trust = before
 
 
-def test_questions_without_an_answer_keep_types_and_are_learned_from() -> None:
-    """What types rule out is no answer at all: nothing could be learned from that."""
-    rng = np.random.default_rng(0)
-    rows = [(f"p{n}", "lives in", f"t{int(rng.integers(8))}") for n in range(120)]
-    rows += [(f"p{n}", "works as", f"j{int(rng.integers(8))}") for n in range(120)]
-    rows += [(f"t{n}", "part of", f"c{n % 3}") for n in range(8)]
-    kinds = {name: name[0] for row in rows for name in (row[0], row[2])}
-    graph = KnowledgeGraph.from_triples(rows, types=kinds)
-    order = rng.permutation(len(rows))
-    known, valid = (graph.with_triples(graph.triples[part]) for part in np.split(order, [180]))
-    data = Dataset(known, valid)
-    model = SheafEmbedding(model_config("complex", dim=4), data.train)
-    model.info = ModelInfo.of(data)
-    groups = drawn_queries(model, 40, types=["2p", "2i", "pi", "2in"])
-    found = unanswerable(model, groups)
-    assert "2i" in {group.name for group in found}
-    for group in found:
-        assert not answers(graph, group.queries).counts.any()
-        asked = ask(model, [group], None)
-        assert len(set(asked.questions)) == len(group), "none is ruled out by types"
-        assert not asked.examples.right.any()
-
-
 def test_nonsense_looks_less_likely_for_questions_without_an_answer(
     model: SheafEmbedding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,61 +443,3 @@ def test_no_triple_is_told_to_be_less_likely_than_so_many_judged_ones_can_tell(
     assert shown.tolist() == pytest.approx([trust.least] * 20)
     assert 1e-6 < trust.least < 1e-3
     model.info.trust = before
-
-
-def test_a_symmetric_relation_has_one_probability_both_ways() -> None:
-    data = load("umls")
-    schema = data.train.schema.saying({"interacts_with": {"symmetric": True}})
-    graph = KnowledgeGraph.from_arrays(
-        *data.train.triples.T, schema=schema, num_entities=data.train.num_entities
-    )
-    plain = SheafEmbedding(model_config("complex", dim=4), graph)
-    edge = schema.relation_names.index("interacts_with")
-    pairs = np.array([[3, edge, 8], [8, edge, 3], [5, edge, 5]])
-    there, back, _ = triple_probabilities(plain, pairs)
-    assert there == back
-    other = np.array([[3, edge - 1, 8], [8, edge - 1, 3]])
-    assert len(set(triple_probabilities(plain, other))) == 2
-
-
-@pytest.mark.parametrize("said", [False, True])
-def test_a_symmetric_relation_between_types_is_possible_whichever_way_it_is_written(
-    said: bool,
-) -> None:
-    cities, people = [f"c{i}" for i in range(8)], [f"p{i}" for i in range(60)]
-    rows = [(p, "near", cities[i % 7]) for i, p in enumerate(people)]
-    schema = Schema.single(["near"]).saying({"near": {"symmetric": True}})
-    bare = KnowledgeGraph.from_triples(rows, entities=[*cities, *people], schema=schema)
-    types = {**dict.fromkeys(cities, "City"), **dict.fromkeys(people, "Person")}
-    types["c7"] = "Village"  # of which no fact is known
-    ends = {"heads": {"near": ("Person",)}, "tails": {"near": ("City", "Village")}} if said else {}
-    graph = bare.shared(Classes.of(list(bare.entities), types, **ends))
-    model = SheafEmbedding(model_config("complex", dim=4), graph)
-    pairs = np.array([[8, 0, 5], [5, 0, 8], [8, 0, 7], [7, 0, 8]])
-    there, back, new, turned = triple_probabilities(model, pairs)
-    assert there == back > 0
-    assert new == turned
-    assert (new > 0) == said
-
-
-def test_a_second_answer_where_no_fact_is_one_is_doubted(tmp_path: Path) -> None:
-    rows = [(f"city {n}", "lies in", f"land {n % 7}") for n in range(400)]
-    rows += [(f"city {n}", "trades with", f"city {(n * n + 3) % 400}") for n in range(400)]
-    train_rows, held_out = rows[:360] + rows[400:760], rows[360:400] + rows[760:]
-    graph = KnowledgeGraph.from_triples(train_rows, entities={n: 0 for r in rows for n in r[::2]})
-    data = Dataset(graph, valid=graph.with_triples(held_out))
-    model = train(data, model_config("complex", dim=4), TrainingConfig(epochs=1, threads=1))
-    measure_trust(model, questions=False)
-    doubt = "In all 400 known facts `lies in` has one tail for each head: a second one is unlikely."
-    assert doubt in Predictor(model).predict("city 3", "lies in").trust
-    assert doubt in Asker(model).answer("city 3 lies in ?x").trust
-    for silent in (
-        Predictor(model, "train").predict("city 370", "lies in"),  # it has none
-        Predictor(model).predict(relation="lies in", tail="land 3"),
-    ):
-        assert "a second one" not in silent.trust
-    more = data.valid.with_triples([*held_out, ("city 3", "lies in", "land 6")])
-    model.info.held_out["valid"] = more.triples
-    again = SheafEmbedding(model.config, graph)
-    again.info = model.info
-    assert "a second one" not in Predictor(again).predict("city 3", "lies in").trust

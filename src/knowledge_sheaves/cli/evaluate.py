@@ -227,6 +227,7 @@ def _judge(
 
 def _measure_trust(model: SheafEmbedding, folder: Path) -> None:
     """Of a model that was saved before this was measured, or by an earlier version."""
+    from knowledge_sheaves.cli.steps import steps
     from knowledge_sheaves.errors import SheafError
     from knowledge_sheaves.evaluation.trust import keep_trust
     from knowledge_sheaves.query.questions import QUESTIONS, are_current
@@ -237,7 +238,8 @@ def _measure_trust(model: SheafEmbedding, folder: Path) -> None:
     if trust_of(model) is not None and are_current(model.info.trust.get(QUESTIONS, {})):
         return
     try:
-        keep_trust(model, folder)
+        with steps() as tell:
+            keep_trust(model, folder, tell=tell)
     except SheafError as error:
         typer.echo(f"How far to trust the model was not kept: {error}", err=True)
 
