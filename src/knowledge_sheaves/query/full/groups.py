@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.query.full.text import Text, closing
-from knowledge_sheaves.query.language.names import PREFIXES
+from knowledge_sheaves.query.language.names import LABEL
 
-LABEL = f"{PREFIXES['rdfs']}label"
 TRIPLES, GROUP, FILTER, SERVICE = "triples", "group", "FILTER", "SERVICE"
 # Behind these, what follows no longer commutes with what stands before.
 ENDS_JOINING = frozenset(["OPTIONAL", "MINUS", "BIND", "LATERAL"])

@@ -16,11 +16,11 @@ from knowledge_sheaves.errors import InputError
 from knowledge_sheaves.graph.labels import Name, find_type
 from knowledge_sheaves.graph.names import WithoutFacts, find_entity, find_relation
 from knowledge_sheaves.query.budget import Budget
-from knowledge_sheaves.query.full.roles import TYPE, Role, roles
+from knowledge_sheaves.query.full.roles import Role, roles
 from knowledge_sheaves.query.full.store import FactStore
 from knowledge_sheaves.query.full.text import Text, Token
 from knowledge_sheaves.query.language.iris import BLANK, iri_of, name_of
-from knowledge_sheaves.query.language.names import NAMESPACE
+from knowledge_sheaves.query.language.names import NAMESPACE, TYPE
 
 MOST_NOTED = 5
 """How many names one note lists."""

@@ -14,9 +14,9 @@ from typing import Literal
 from knowledge_sheaves.graph.names import End, Place
 from knowledge_sheaves.query.full.text import KS, Token, closing
 from knowledge_sheaves.query.language.iris import name_of
+from knowledge_sheaves.query.language.names import TYPE
 
 PROBABILITY = f"{KS}probability"
-TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _GOES_ON = frozenset("/|*+?")
 _WANTS_MORE = frozenset("/|^!")
 _NEXT = {".": "subject", ";": "verb", ",": "object"}

@@ -18,10 +18,10 @@ from knowledge_sheaves.graph import KnowledgeGraph
 from knowledge_sheaves.graph.labels import Name
 from knowledge_sheaves.graph.schema import DEFAULT_TYPE
 from knowledge_sheaves.query.full.index import kept_store
+from knowledge_sheaves.query.language import names
 from knowledge_sheaves.query.language.iris import BLANK, iri_of, name_of
 
-TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-LABEL = NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
+TYPE, LABEL = NamedNode(names.TYPE), NamedNode(names.LABEL)
 _PLACES = ("subject", "predicate", "object")
 LARGE = 100_000
 """From how many facts on the store is kept in the model's folder."""

@@ -40,6 +40,7 @@ PREFIXES = {
     "xsd": "http://www.w3.org/2001/XMLSchema#",
 }
 """Prefixes that a query need not declare."""
+TYPE, LABEL = f"{PREFIXES['rdf']}type", f"{PREFIXES['rdfs']}label"
 
 # rdflib's grammar keeps some characters out of IRIs. In their stead it reads these from an
 # unassigned plane of Unicode: one for one, so that places in the text stay what they are.
